@@ -148,7 +148,7 @@ CAPABILITIES = {
     ),
     "Recorder: proxy and spans": (4_760, "memory_inspector/recorder/*.py memory_inspector/wording/attach_lines.py"),
     "Files and other programs' stores": (
-        5_770,
+        5_810,
         "memory_inspector/files/*.py memory_inspector/files/stores/*.py ui/sessions/importing.py "
         "ui/sessions/exporting.py ui/blocks/agent_stores.py",
     ),

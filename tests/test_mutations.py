@@ -21,8 +21,8 @@ from memory_core.formats.any_message import read_messages
 from memory_inspector.files.facts_file import read_facts_file
 from memory_inspector.files.files import read_file
 from memory_inspector.files.graph_files import read_graph_file
+from memory_inspector.files.reference_memory import read_reference_memory
 from memory_inspector.files.stores.memory_stores import facts_of
-from memory_inspector.files.stores.reference_memory import read_reference_memory
 from memory_inspector.recorder.otlp import JSON, PROTOBUF, read_export, read_logs
 from memory_inspector.recorder.spans import read_span
 from memory_inspector.recorder.wire import Answered, read_exchange

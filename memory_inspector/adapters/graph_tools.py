@@ -8,7 +8,7 @@ from typing import Any
 from memory_core.errors import MessageError, NotFoundError, problem
 from memory_core.systems.knowledge_graph import KnowledgeGraph
 from memory_inspector.files.located_json import read_text
-from memory_inspector.files.stores.reference_memory import read_reference_memory
+from memory_inspector.files.reference_memory import read_reference_memory
 
 RESOURCE = "memory://knowledge-graph"
 """URI of the resource that holds the whole graph."""

@@ -21,8 +21,7 @@ from memory_core.planning.curation import ChangeSet, FactDraft, each_topic
 from memory_core.planning.fact_merging import STATES, Fact, metadata_text, same_words
 from memory_core.text import shortened
 from memory_inspector.files.located_json import Located, read_text, read_values
-from memory_inspector.files.stores.memory_stores import facts_of
-from memory_inspector.files.stores.reference_memory import read_reference_memory
+from memory_inspector.files.stores.memory_stores import facts_in, facts_of
 from memory_inspector.files.stores.sqlite_file import SQLITE_MAGIC
 
 MAX_FACTS = 10_000
@@ -153,8 +152,8 @@ def read_facts_file(data: bytes | str, *, filename: str) -> FactsFile:
     """Parse facts from CSV or JSON, detected by content.
 
     CSV needs a column `text`; JSON is a list of facts, or an object with `facts`, and a fact is a text or an object
-    with `text`. Memories as Mem0, Agno and Zep give them are facts, too, and stores of `PROGRAMS` and MCP's reference
-    memory are accepted. Invalid facts are listed as problems.
+    with `text`. Memories as Mem0, Agno and Zep give them are facts, too, and stores of `PROGRAMS` are accepted. Invalid
+    facts are listed as problems.
 
     Raises:
         FormatError: The file as a whole is not a list of facts.
@@ -190,10 +189,9 @@ def _rows_of(data: bytes | str, filename: str) -> Iterable[tuple[Place, Any]]:
 
 
 def _json_rows(text: str, filename: str) -> Iterable[tuple[Place, Any]]:
-    # First, as each line of this format would otherwise count as a fact without a text.
-    if (memory := read_reference_memory(text, filename=filename)) is not None:
-        return [(observed.place, {"text": f"{observed.entity}: {observed.text}", "topics": [observed.entity]})
-                for observed in memory.observations]  # fmt: skip
+    # First, as each line of a store would otherwise count as a fact without a text.
+    if (facts := facts_in(text, filename=filename)) is not None:
+        return facts
     values = read_values(text, filename=filename)
     if len(values) > 1:  # one fact per line
         return [(value.place, value.value) for value in values]

@@ -20,7 +20,7 @@ from memory_core.planning.graph_changes import NamedRelation
 from memory_core.planning.graph_rules import LONGEST, TYPES, Graph, clean_name, normal_name
 from memory_core.text import shortened
 from memory_inspector.files.located_json import GRAPH, Located, read_text, read_values
-from memory_inspector.files.stores.reference_memory import ReferenceMemory, read_reference_memory
+from memory_inspector.files.reference_memory import ReferenceMemory, read_reference_memory
 
 Form = Literal["json", "cypher"]
 FORMS: tuple[Form, ...] = ("json", "cypher")

@@ -11,7 +11,7 @@ import logging
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,20 +21,14 @@ from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
 from memory_core.errors import FormatError, MemoryInspectorError, StoreError, problem
 from memory_core.events import AgentAttached
-from memory_core.limits import MAX_FILE_BYTES
-from memory_core.planning.graph_changes import NamedRelation
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.store.writing import read_opened, read_session
 from memory_inspector.files.files import Preview, check_files, read_path
-from memory_inspector.files.graph_files import graph_of, named_relations
-from memory_inspector.files.located_json import read_text
-from memory_inspector.files.mirrored_facts import MirroredFact, mirror_facts, mirror_relations
+from memory_inspector.files.mirrored_facts import GRAPH, mirror_facts, mirror_relations
 from memory_inspector.files.mirroring import mirror
 from memory_inspector.files.notes import folder_fingerprint
-from memory_inspector.files.stores.memory_stores import memories_of
-from memory_inspector.files.stores.reference_memory import read_reference_memory
-from memory_inspector.files.stores.sqlite_file import SQLITE_MAGIC
+from memory_inspector.files.stores.memory_stores import Memories, is_database, memories_of
 
 MAX_OPENED = 50
 """Maximum conversations of a store opened together."""
@@ -89,10 +83,10 @@ def _parts(path: Path) -> dict[_Name, _PlacePart]:
         FormatError: The store cannot be read, or is empty.
     """
     check_files(path)
-    if graph := _reference_memory(path):
-        return graph
+    parts = _memories(path)
     # A database may hold both facts and conversations, as Agno's does.
-    parts = _facts_tables(path)
+    if parts and not is_database(path):
+        return parts
     try:
         preview = read_path(path)
     except FormatError:
@@ -109,36 +103,12 @@ def _parts(path: Path) -> dict[_Name, _PlacePart]:
     return parts
 
 
-def _facts_tables(path: Path) -> dict[_Name, _PlacePart]:
-    """Return the fact stores of memories in a database; none if it is damaged or not a database."""
-    if _beginning(path, len(SQLITE_MAGIC)) != SQLITE_MAGIC:
-        return {}
+def _memories(path: Path) -> dict[_Name, _PlacePart]:
+    """Return what programs store of facts and relations in a file; empty if it is damaged or of another kind."""
     try:
-        return {(name, 0): _PlacePart(partial(_bring_facts, m.facts), m.note) for name, m in memories_of(path).items()}
+        return {(name, 0): _PlacePart(partial(_bring_memories, m), m.note) for name, m in memories_of(path).items()}
     except (OSError, sqlite3.Error):  # reported when it is read as conversations
         return {}
-
-
-def _reference_memory(path: Path) -> dict[_Name, _PlacePart]:
-    """Return the contents of MCP's reference memory server; empty for other files."""
-    data = _beginning(path, MAX_FILE_BYTES + 1)
-    try:
-        memory = read_reference_memory(read_text(data, filename=path.name), filename=path.name)
-    except FormatError:  # reported when it is read as conversations
-        return {}
-    if memory is None:
-        return {}
-    facts = [MirroredFact((f"{observed.entity}: {observed.text}",)) for observed in memory.observations]
-    relations = named_relations(graph_of(memory, path.name))
-    return {(path.stem, 0): _PlacePart(partial(_bring_graph, facts, relations), memory.note)}
-
-
-def _beginning(path: Path, size: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(size)
-    except OSError:  # a folder, or reported when it is read as conversations
-        return b""
 
 
 def _bring_conversation(preview: Preview, number: int, session: Session) -> bool:
@@ -146,13 +116,12 @@ def _bring_conversation(preview: Preview, number: int, session: Session) -> bool
     return mirror(session, conversation.messages, archived=conversation.archived, blocks=conversation.blocks)
 
 
-def _bring_facts(facts: Sequence[MirroredFact], session: Session) -> bool:
-    return mirror_facts(session, facts)
-
-
-def _bring_graph(facts: Sequence[MirroredFact], relations: Sequence[NamedRelation], session: Session) -> bool:
-    facts_changed, related = mirror_facts(session, facts), mirror_relations(session, relations)
-    return facts_changed or related
+def _bring_memories(memories: Memories, session: Session) -> bool:
+    changed = mirror_facts(session, memories.facts)
+    # Also when the last relation has gone.
+    if memories.relations or any(attached.name == GRAPH for attached in session.blocks):
+        changed |= mirror_relations(session, memories.relations)
+    return changed
 
 
 def _open(path: Path, name: _Name, bring: _Bring, database: Database, services: Services) -> str:

@@ -17,7 +17,8 @@ from memory_inspector.files.facts_file import plan_import, read_facts_file
 from memory_inspector.files.graph_files import import_graph, read_graph_file
 from memory_inspector.files.in_place import StoreFollower, open_store
 from memory_inspector.files.mirrored_facts import FACTS, GONE, GRAPH
-from memory_inspector.files.stores.memory_stores import NAMES, memories_of
+from memory_inspector.files.stores import memory_stores
+from memory_inspector.files.stores.memory_stores import NAMES, Row, TextProgram, memories_of
 
 REFERENCE = [
     {"type": "entity", "name": "Ana", "entityType": "person", "observations": ["allergic to nuts", "lives in Faro"]},
@@ -165,6 +166,31 @@ def test_a_memory_file_as_an_array_an_answer_or_half_written_is_opened(form, tmp
     assert facts == ["Ana: allergic to nuts", "Ana: lives in Faro"]
     assert len(relations) == 1
     assert bool(note) == (form == "cut off")
+
+
+def test_a_line_of_the_table_is_all_that_another_program_s_json_needs(tmp_path, monkeypatch):
+    def read(text, filename):
+        notes = json.loads(text).get("notes") if text.startswith('{"notes"') else None
+        return notes and (Row(n, [note.get("says")], part=note.get("who", "")) for n, note in enumerate(notes, 1))
+
+    monkeypatch.setattr(memory_stores, "TEXTS", (*memory_stores.TEXTS, TextProgram("Notes", "notes.json", read)))
+    path = tmp_path / "notes.json"
+    path.write_text(json.dumps({"notes": [{"says": "Rows on Mondays"}, {"says": 3}]}))
+    facts, relations, note = opened_memory(path)
+    assert (facts, relations) == (["Rows on Mondays"], [])
+    assert note.endswith("no fact can be read there: 2.")
+    file = read_facts_file(path.read_bytes(), filename="notes.json")
+    assert [fact.text for _, fact in file.facts] == ["Rows on Mondays"]
+    assert [problem.place for problem in file.problems] == [2]
+    of_two = json.dumps({"notes": [{"says": "a", "who": "Ana"}, {"says": "b", "who": "Ben"}]})
+    with pytest.raises(FormatError, match="of 2 users"):
+        read_facts_file(of_two, filename="notes.json")
+
+
+def test_an_unreadable_line_of_a_memory_file_is_named_where_its_facts_are_imported():
+    file = read_facts_file(lines(*REFERENCE) + b'\n{"type": "entity", "na', filename="memory.jsonl")
+    assert len(file.facts) == 2
+    assert [problem.what for problem in file.problems] == ["no text"]
 
 
 TEXTS = st.text(st.sampled_from("aA \n\x00\ud800ßİ"), max_size=4)

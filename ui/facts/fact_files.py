@@ -52,7 +52,7 @@ def export_dialog(desk: FactSnapshot) -> None:
 @dialog("Import facts", "upload", width=720)
 def import_dialog(desk: FactSnapshot) -> None:
     """Choose a file, preview its facts and problems, and import it as one change."""
-    stores = listed([*(f"{store.name} ({store.file})" for store in PROGRAMS), "MCP's reference memory (JSONL)"])
+    stores = listed(f"{store.name} ({store.file})" for store in PROGRAMS)
     uploaded = st.file_uploader(
         "A CSV or JSON file of facts, or the store of another memory",
         key=fact_tab.key(desk.place, "import"),

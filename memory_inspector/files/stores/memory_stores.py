@@ -1,4 +1,4 @@
-"""Facts from other programs' SQLite stores; `PROGRAMS` lists the programs that are read."""
+"""Facts from other programs' stores, SQLite or text such as JSON; `PROGRAMS` lists the programs that are read."""
 
 import json
 import sqlite3
@@ -10,21 +10,25 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from memory_core.errors import MessageError, Place, problem
+from memory_core.errors import FormatError, MessageError, Place, problem
 from memory_core.formats.message_times import seconds_of
+from memory_core.limits import MAX_FILE_BYTES
 from memory_core.planning.curation import each_topic
 from memory_core.planning.fact_merging import metadata_text
+from memory_core.planning.graph_changes import NamedRelation
 from memory_core.text import listed
-from memory_inspector.files.located_json import left_out
+from memory_inspector.files.graph_files import graph_of, named_relations
+from memory_inspector.files.located_json import left_out, read_text
 from memory_inspector.files.mirrored_facts import MirroredFact
-from memory_inspector.files.stores.sqlite_file import decoded, opened, quoted, tables_with
+from memory_inspector.files.reference_memory import ReferenceMemory, read_reference_memory
+from memory_inspector.files.stores.sqlite_file import SQLITE_MAGIC, decoded, opened, quoted, tables_with
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """A fact with values as its store has them. A row with values that no fact can have is left out."""
 
-    number: int
+    number: Place
     texts: list[Any]
     """Oldest first; never empty."""
     state: str = "active"
@@ -33,13 +37,13 @@ class Row:
     """Object with all values that have no field here; times as `_iso_time` returns them."""
     id: str = ""
     """Id that lasts while the text changes, if the store has no log of the texts."""
-    part: str = "memories"
-    """Title of the session that shows the fact if the store is opened in place; one session per user."""
+    part: str = ""
+    """Title of the session that shows the fact if the store is opened in place, where there is one per user."""
 
 
 @dataclass(frozen=True, slots=True)
-class StoreProgram:
-    """A program whose facts are read."""
+class SQLiteProgram:
+    """A program whose facts are read from a table."""
 
     name: str
     file: str
@@ -51,11 +55,22 @@ class StoreProgram:
 
 
 @dataclass(frozen=True, slots=True)
+class TextProgram:
+    """A program whose facts are read from a text."""
+
+    name: str
+    file: str
+    read: Callable[[str, str], Iterable[Row | NamedRelation] | None]
+    """Function from a text and its file's name to facts and relations; None for a text of another program."""
+
+
+@dataclass(frozen=True, slots=True)
 class Memories:
-    """Facts that a store holds under one name."""
+    """Facts and relations that a store holds under one name."""
 
     facts: list[MirroredFact] = field(default_factory=list)
     unread: list[Place] = field(default_factory=list)
+    relations: list[NamedRelation] = field(default_factory=list)
 
     @property
     def note(self) -> str:
@@ -71,37 +86,82 @@ def facts_of(data: bytes, *, filename: str) -> list[tuple[Place, dict[str, Any]]
     """
     try:
         with opened(data, filename=filename) as connection:
-            for rows in map(list, _stores(connection)):
-                # Facts of several people in one session would all count as the same user's.
-                if (users := len({row.part for row in rows})) > 1:
-                    what = f"holds what is known of {users} users, and facts belong to one. Give those of one."
-                    raise problem(filename, what)
-                names = ("state", "topics", "metadata")
-                return [(r.number, {"text": r.texts[-1]} | {name: getattr(r, name) for name in names}) for r in rows]
+            for rows in _tables(connection):
+                return _of_one_user(rows, filename)
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise problem(filename, f"cannot be read: it is a damaged SQLite database ({error}).") from error
     raise problem(filename, f"is not a list of facts: it is a SQLite database of none of {NAMES}.")
 
 
-def memories_of(path: Path) -> dict[str, Memories]:
-    """Return a SQLite file's facts by user, with all their texts; empty if it is of none of the programs.
+def facts_in(text: str, *, filename: str) -> list[tuple[Place, dict[str, Any]]] | None:
+    """Return facts of a text with their places; None if it is of none of the programs.
 
     Raises:
+        FormatError: The text holds too much, or several users' facts.
+    """
+    for program in TEXTS:
+        if (items := program.read(text, filename)) is not None:
+            return _of_one_user((item for item in items if isinstance(item, Row)), filename)
+    return None
+
+
+def _of_one_user(rows: Iterable[Row], filename: str) -> list[tuple[Place, dict[str, Any]]]:
+    rows, names = list(rows), ("state", "topics", "metadata")
+    # Facts of several people in one session would all count as the same user's.
+    if (users := len({row.part for row in rows})) > 1:
+        what = f"holds what is known of {users} users, and facts belong to one. Give those of one."
+        raise problem(filename, what)
+    return [(row.number, {"text": row.texts[-1]} | {name: getattr(row, name) for name in names}) for row in rows]
+
+
+def memories_of(path: Path) -> dict[str, Memories]:
+    """Return a file's facts by user, with all their texts; empty if it is of none of the programs.
+
+    Raises:
+        FormatError: The file is being written, or holds too much.
+        OSError: The file cannot be read.
         sqlite3.Error: The file is damaged.
     """
+    if is_database(path):
+        with opened(path, filename=path.name) as connection:
+            return _by_part(chain.from_iterable(_tables(connection)), "memories")
+    try:
+        text = read_text(_beginning(path, MAX_FILE_BYTES + 1), filename=path.name)
+        items = next(filter(None, (program.read(text, path.name) for program in TEXTS)), None)
+    except FormatError:  # of another kind
+        return {}
+    # One session, also while there is nothing in the store.
+    return {} if items is None else _by_part(items, path.stem) or {path.stem: Memories()}
+
+
+def is_database(path: Path) -> bool:
+    return _beginning(path, len(SQLITE_MAGIC)) == SQLITE_MAGIC
+
+
+def _beginning(path: Path, size: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError:  # a folder, or reported when it is read as conversations
+        return b""
+
+
+def _by_part(items: Iterable[Row | NamedRelation], name: str) -> dict[str, Memories]:
+    """Return items by the part that they name, or else `name`."""
     parts: dict[str, Memories] = {}
-    with opened(path, filename=path.name) as connection:
-        for row in chain.from_iterable(_stores(connection)):
-            memories = parts.setdefault(row.part, Memories())
-            if fact := _mirrored(row):
-                memories.facts.append(fact)
-            else:
-                memories.unread.append(row.number)
+    for item in items:
+        memories = parts.setdefault(item.part or name if isinstance(item, Row) else name, Memories())
+        if isinstance(item, NamedRelation):
+            memories.relations.append(item)
+        elif fact := _mirrored(item):
+            memories.facts.append(fact)
+        else:
+            memories.unread.append(item.number)
     return parts
 
 
-def _stores(connection: sqlite3.Connection) -> Iterator[Iterator[Row]]:
-    for program in PROGRAMS:
+def _tables(connection: sqlite3.Connection) -> Iterator[Iterator[Row]]:
+    for program in SQLITE:
         columns = ", ".join(map(quoted, program.columns))
         for table in tables_with(connection, program.columns):
             yield program.read(connection.execute(f"SELECT rowid, {columns} FROM {quoted(table)} ORDER BY rowid"))
@@ -194,14 +254,28 @@ def _langgraph(rows: Iterable[Any]) -> Iterator[Row]:
         yield Row(number, [text], metadata=about, id=f"{namespace}\n{key}", part=str(namespace))
 
 
+def _reference_memory(text: str, filename: str) -> Iterator[Row | NamedRelation] | None:
+    memory = read_reference_memory(text, filename=filename)
+    return None if memory is None else _reference_items(memory, filename)
+
+
+def _reference_items(memory: ReferenceMemory, filename: str) -> Iterator[Row | NamedRelation]:
+    for place, entity, text in memory.observations:
+        yield Row(place, [f"{entity}: {text}"], topics=[entity])
+    yield from (Row(place, [""]) for place in memory.unread)
+    yield from named_relations(graph_of(memory, filename))
+
+
 _MCP_MEMORY_SERVICE = ("content", "tags", "memory_type", "metadata", "created_at", "deleted_at")
-PROGRAMS = (
-    StoreProgram("Mem0", "history.db", ("memory_id", "old_memory", "new_memory", "event"), _mem0),
-    StoreProgram("Agno", "SQLite", ("memory_id", "memory", "topics", "user_id"), _agno),
-    StoreProgram(
+SQLITE = (
+    SQLiteProgram("Mem0", "history.db", ("memory_id", "old_memory", "new_memory", "event"), _mem0),
+    SQLiteProgram("Agno", "SQLite", ("memory_id", "memory", "topics", "user_id"), _agno),
+    SQLiteProgram(
         "CrewAI", "long_term_memory_storage.db", ("task_description", "metadata", "datetime", "score"), _crewai
     ),
-    StoreProgram("LangGraph", "store", ("prefix", "key", "value", "updated_at"), _langgraph),
-    StoreProgram("mcp-memory-service", "sqlite_vec.db", _MCP_MEMORY_SERVICE, _mcp_memory_service),
+    SQLiteProgram("LangGraph", "store", ("prefix", "key", "value", "updated_at"), _langgraph),
+    SQLiteProgram("mcp-memory-service", "sqlite_vec.db", _MCP_MEMORY_SERVICE, _mcp_memory_service),
 )
-NAMES = listed(program.name for program in PROGRAMS)
+TEXTS = (TextProgram("MCP's reference memory", "JSONL", _reference_memory),)
+PROGRAMS = (*SQLITE, *TEXTS)
+NAMES = listed(program.name for program in SQLITE)

@@ -1,25 +1,23 @@
 """The file format of MCP's reference memory server and similar servers: entities with observations, and relations.
 
-One object per line, a JSON array of them, or the output of `read_graph`. Unreadable lines, such as markers or a
-half-written last line, are skipped with a note.
+One object per line, a JSON array of them, or the output of `read_graph`. Unreadable lines, such as a half-written
+last line, are named; markers of the format are not.
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from memory_core.errors import Place
 from memory_core.limits import Budget
 from memory_core.messages import storable
-from memory_inspector.files.located_json import left_out
 
 _FIRST = 20
 """Lines examined to detect the format."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(NamedTuple):
     """An observation of an entity."""
 
     place: Place
@@ -34,8 +32,8 @@ class ReferenceMemory:
     observations: tuple[Observed, ...]
     relations: tuple[tuple[str, str, str], ...]
     """Triples of source, type and target. Ends may be missing from the file, or equal."""
-    note: str
-    """Sentence on skipped contents."""
+    unread: tuple[Place, ...]
+    """Places of lines that are neither."""
 
 
 def read_reference_memory(text: str, *, filename: str = "") -> ReferenceMemory | None:
@@ -68,8 +66,7 @@ def read_reference_memory(text: str, *, filename: str = "") -> ReferenceMemory |
             relations.append((_text(row["from"]), _text(row.get("relationType")) or "related to", _text(row["to"])))
         elif not (isinstance(row, Mapping) and str(row.get("type")).startswith("_")):  # not a marker of the file format
             unread.append(place)
-    note = left_out(unread, "line", "entity or relation")
-    return ReferenceMemory(tuple(entities.items()), tuple(observations), tuple(dict.fromkeys(relations)), note)
+    return ReferenceMemory(tuple(entities.items()), tuple(observations), tuple(dict.fromkeys(relations)), tuple(unread))
 
 
 def _rows(text: str) -> Iterator[tuple[Place, Any]]:
