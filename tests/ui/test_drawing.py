@@ -8,12 +8,13 @@ from unittest.mock import Mock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime import Runtime
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner import RerunException
-from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
+from streamlit.runtime.scriptrunner_utils.script_requests import RerunData, ScriptRequests
 from streamlit.runtime.scriptrunner_utils.script_run_context import ScriptRunContext
 from streamlit.runtime.state import SafeSessionState, SessionState
 from streamlit.testing.v1 import AppTest
@@ -208,6 +209,53 @@ def test_streamlit_still_sets_the_page_of_each_run_where_it_is_noted():
     assert (drawing._begun(manager), context.page_script_hash) == ({"context"}, "context")
 
 
+def asking(page, *, timer=False):
+    """A request of the browser for a run: of a page that was clicked, or by the timer of a fragment on it."""
+    message = BackMsg()
+    message.rerun_script.page_script_hash = page
+    message.rerun_script.is_auto_rerun = timer
+    message.rerun_script.fragment_id = "news" if timer else ""
+    return message
+
+
+def run_asked_for(*messages, guarded, page="facts"):
+    """The run that Streamlit begins next after these requests, while the run of `page` was the last to begin."""
+    waiting = ScriptRequests()
+
+    def handle(message):
+        asks = message.rerun_script
+        waiting.request_rerun(RerunData(page_script_hash=asks.page_script_hash, fragment_id=asks.fragment_id or None))
+
+    requests = drawing._Requests(handle, lambda: page) if guarded else handle
+    for message in messages:
+        requests(message)
+    return waiting._rerun_data
+
+
+def test_a_timer_of_the_page_that_is_left_takes_back_no_click_on_another():
+    click, timer = asking("chat"), asking("facts", timer=True)
+    assert run_asked_for(click, timer, guarded=False).page_script_hash == "facts"  # what Streamlit makes of both
+    assert run_asked_for(click, timer, guarded=True).page_script_hash == "chat"
+    # The same after the run of the other page has begun, and before the browser shows it.
+    assert run_asked_for(timer, guarded=True, page="chat") == RerunData()
+
+
+def test_a_timer_of_the_page_that_is_shown_is_heard_also_if_a_page_never_comes(monkeypatch):
+    timer = asking("facts", timer=True)
+    assert run_asked_for(timer, guarded=True).fragment_id_queue == ["news"]
+    assert run_asked_for(asking("facts"), timer, guarded=True).page_script_hash == "facts"
+    monkeypatch.setattr(drawing, "ASKED_SECONDS", -1)
+    assert run_asked_for(asking("nowhere"), timer, guarded=True).page_script_hash == "facts"
+
+
+@given(st.lists(st.tuples(st.sampled_from(("chat", "facts", "trace")), st.booleans()), max_size=12))
+def test_the_page_that_was_clicked_last_is_the_one_that_is_run(steps):
+    messages = [asking(page, timer=timer) for page, timer in steps]
+    clicked = [page for page, timer in steps if not timer]
+    data = run_asked_for(*messages, guarded=True, page="facts")
+    assert data.page_script_hash in (clicked[-1:] or ["facts", ""])
+
+
 def test_streamlit_still_has_the_way_to_its_loop_that_elements_are_gathered_on():
     assert callable(AppSession._call_soon_on_event_loop)
     assert "self._session_mgr = " in inspect.getsource(Runtime.__init__)
@@ -264,12 +312,13 @@ def test_a_request_of_the_browser_is_handled_after_what_a_run_drew(monkeypatch):
     monkeypatch.setattr(
         drawing.runtime, "get_instance", lambda: Mock(_session_mgr=Mock(get_session_info=lambda _: Tab))
     )
-    drawing._send_together("a tab")
-    drawing._send_together("a tab")
+    poll, manager = asking("chat"), PagesManager("app.py")
+    drawing._send_together("a tab", manager)
+    drawing._send_together("a tab", manager)
     Tab.session._call_soon_on_event_loop(lambda: made.append("the last element"))
-    Tab.session.handle_backmsg("poll")
-    assert made == ["the last element", "poll"]
+    Tab.session.handle_backmsg(poll)
+    assert made == ["the last element", poll]
     while wakes:
         wakes.pop()()
-    assert made == ["the last element", "poll"]
+    assert made == ["the last element", poll]
     assert "session.handle_backmsg(" in inspect.getsource(Runtime.handle_backmsg)

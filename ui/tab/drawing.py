@@ -30,6 +30,9 @@ SETTLE_SECONDS = 0.03
 GATHER_SECONDS = 0.005
 """Delay, in seconds, until what was drawn meanwhile goes to the browser with an element; half of what a frame takes."""
 
+ASKED_SECONDS = 10.0
+"""Maximum seconds for which a page that was asked for and has not begun keeps timers of other pages out."""
+
 _DRAWN = "_drawn"
 _FOLLOWED = "_drawn_followed"
 _PAGE = "_drawn_page"
@@ -51,14 +54,14 @@ def begin() -> None:
     if context is None:
         return
     if runtime.exists():
-        _send_together(context.session_id)
+        _send_together(context.session_id, context.pages_manager)
     page, begun = context.page_script_hash, _begun(context.pages_manager)
     if st.session_state.get(_PAGE) != page or not begun <= {page}:
         st.session_state[_PAGE] = page
         st.session_state[_DRAWN] = None
 
 
-def _send_together(session_id: str) -> None:
+def _send_together(session_id: str, manager: PagesManager) -> None:
     """Let the elements of a tab wake the server's loop once for all that are drawn in a moment."""
     tabs = getattr(runtime.get_instance(), "_session_mgr", None)
     tab = tabs and tabs.get_session_info(session_id)  # Streamlit has no public way; a test checks both names
@@ -67,7 +70,8 @@ def _send_together(session_id: str) -> None:
         later = partial(tab.session._event_loop.call_later, GATHER_SECONDS)
         tab.session._call_soon_on_event_loop = gathered = _Gathered(soon, later)
         # A request can begin a new run, and Streamlit ignores what arrives afterwards of the one that has ended.
-        tab.session.handle_backmsg = partial(gathered.make_before, tab.session.handle_backmsg)
+        requests = _Requests(tab.session.handle_backmsg, lambda: manager.current_page_script_hash)
+        tab.session.handle_backmsg = partial(gathered.make_before, requests)
 
 
 class _Gathered:
@@ -108,6 +112,31 @@ class _Gathered:
         finally:
             if self._calls:
                 self._later(self._make)
+
+
+class _Requests:
+    """A tab's requests, without those by which the timers of a page that was left would bring it back.
+
+    A fragment that looks for news asks with the page that the browser still shows. Streamlit joins this with the run of
+    a page that was asked for and has not begun, and takes the newer request's page; of a run that has begun, it runs
+    the fragment afterwards, on the page that was left.
+    """
+
+    def __init__(self, handle: Callable[[Message], None], page: Callable[[], str]) -> None:
+        """`page`: the page of the run that began last, as a hash."""
+        self._handle, self._page = handle, page
+        self._asked, self._until = "", 0.0
+
+    def __call__(self, request: Message) -> None:
+        if request.WhichOneof("type") == "rerun_script":
+            asks, now = request.rerun_script, self._page()
+            if self._asked == now or time.monotonic() > self._until:
+                self._asked = ""
+            if not asks.is_auto_rerun:
+                self._asked, self._until = asks.page_script_hash, time.monotonic() + ASKED_SECONDS
+            elif asks.page_script_hash != (self._asked or now):
+                return
+        self._handle(request)
 
 
 class _Begun:
