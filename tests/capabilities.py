@@ -127,9 +127,9 @@ CAPABILITIES = {
     "Models: clients and what they are asked": (1_910, "memory_core/models/*.py"),
     "Offline rules": (3_780, "memory_core/models/offline/*.py"),
     "Recipes, memory systems, self-editing agent": (
-        3_440,
+        3_320,
         "memory_core/recipes.py memory_core/systems/*.py memory_core/agent/*.py memory_core/sessions/switch_recipe.py "
-        "ui/recipes/*.py memory_inspector/reading/recipe_rows.py memory_inspector/demo/recipe_examples.py",
+        "ui/recipes/*.py memory_inspector/reading/recipe_rows.py",
     ),
     "Formats of messages": (1_390, "memory_core/formats/*.py"),
     "Trace and its fixes, watched, overlooked": (
@@ -142,7 +142,7 @@ CAPABILITIES = {
         "memory_core/tracing/showing/*.py memory_inspector/notebook/*.py ui/parts/saved_page.py",
     ),
     "Retrieval: search explained, and its page": (
-        2_780,
+        2_770,
         "memory_core/retrieval/*.py ui/retrieval/*.py memory_inspector/reading/search_*.py "
         "memory_inspector/wording/unit_names.py",
     ),
@@ -160,11 +160,11 @@ CAPABILITIES = {
         "memory_inspector/server/coding_sessions.py memory_inspector/commands/code_command.py",
     ),
     "Lab: play, plan, sweep, lint": (
-        5_420,
+        5_410,
         "memory_inspector/lab/__init__.py memory_inspector/lab/playing.py memory_inspector/lab/replanning.py "
         "memory_inspector/lab/replay.py memory_inspector/lab/sizes.py memory_inspector/lab/script.py "
         "memory_inspector/lab/striking.py memory_inspector/lab/sweep*.py memory_inspector/lab/comparing.py "
-        "memory_inspector/lab/variants.py memory_inspector/lab/linting.py memory_inspector/lab/curation_steps.py "
+        "memory_inspector/lab/variants.py memory_inspector/lab/linting.py "
         "memory_inspector/figures/lab_figures.py ui/lab/__init__.py ui/lab/knobs.py ui/lab/lab_page.py "
         "ui/lab/planned.py ui/lab/playing.py ui/lab/progress.py ui/lab/sweeping.py ui/lab/tried_variants.py",
     ),
@@ -176,7 +176,7 @@ CAPABILITIES = {
     ),
     "Checks for your own parts, simulation": (1_320, "memory_inspector/checks/*.py"),
     "Page Chat, the demo, a turn's story": (
-        2_140,
+        2_250,
         "ui/chat/*.py memory_inspector/demo/*.py memory_inspector/server/chat_turns.py "
         "memory_inspector/wording/story.py "
         "memory_inspector/server/demo_bundle.py memory_inspector/server/shipped_demo.py ui/parts/flushing.py "
@@ -188,9 +188,9 @@ CAPABILITIES = {
         "memory_inspector/figures/budget_lanes.py ui/parts/budget_card.py ui/parts/effect.py",
     ),
     "Page Timeline and the sentences of events": (
-        3_690,
+        3_680,
         "ui/timeline/*.py memory_inspector/wording/event_sentences/*.py memory_inspector/wording/event_details.py "
-        "memory_inspector/reading/event_*.py memory_inspector/reading/timeline_cache.py "
+        "memory_inspector/reading/event_*.py "
         "memory_inspector/reading/turn_series.py "
         "memory_inspector/reading/outcomes.py "
         "memory_inspector/figures/timeline_figures.py",
@@ -200,9 +200,9 @@ CAPABILITIES = {
         "ui/blocks/*.py ui/settings_drawer.py ui/parts/setting_form.py memory_inspector/wording/block_*.py "
         "memory_inspector/wording/settings.py",
     ),
-    "Page Sessions, connect": (1_300, "ui/sessions/*.py memory_inspector/server/new_session.py"),
+    "Page Sessions, connect": (1_290, "ui/sessions/*.py memory_inspector/server/new_session.py"),
     "Frame, tab and parts of pages": (
-        4_080,
+        4_110,
         "app.py ui/__init__.py ui/frame/*.py ui/tab/*.py ui/parts/*.py pages/*.py memory_inspector/palette.py "
         "memory_inspector/wording/*.py memory_inspector/reading/*.py memory_inspector/figures/*.py",
     ),

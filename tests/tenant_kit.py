@@ -35,9 +35,8 @@ from memory_core.store.database import Database
 from memory_core.store.tenants import PROTECTED
 from memory_core.systems.knowledge_graph import KnowledgeGraph
 from memory_inspector.adapters.graph_tools import RESOURCE, GraphTools
-from memory_inspector.adapters.inspecting import InspectingTools
-from memory_inspector.adapters.mcp_server import graph_server, inspecting_server
-from memory_inspector.reading.timeline_cache import remembered
+from memory_inspector.adapters.mcp_server import InspectingTools, graph_server, inspecting_server
+from memory_inspector.reading.event_rows import remembered
 from memory_inspector.recorder.receiving import Receiver
 from memory_inspector.recorder.recording_proxy import UPSTREAM
 from memory_inspector.recorder.span_receiver import SpanReceiver

@@ -36,7 +36,7 @@ from memory_core.events import KINDS
 from memory_core.history.rebuild import rebuild
 from memory_core.planning import curation
 from memory_core.store.copying.references import REFERENCES
-from memory_inspector.demo.demo_script import INSTRUCTIONS, MESSAGES
+from memory_inspector.demo.conversations import INSTRUCTIONS, MESSAGES
 
 BRANCHED = ("session_branched",)
 

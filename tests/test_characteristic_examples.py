@@ -5,7 +5,7 @@ from engine_fakes import on_file, user
 
 from memory_core import Memory
 from memory_core.models.offline.responder import OfflineResponder
-from memory_inspector.demo.recipe_examples import EXAMPLES
+from memory_inspector.demo.conversations import EXAMPLES
 from memory_inspector.server.chat_turns import answer, play
 from memory_inspector.server.jobs import Job
 

@@ -11,7 +11,7 @@ from copied_rows import as_tuples
 
 from memory_core import Database, Memory, Services, delete_session, list_sessions
 from memory_core.bundles.bundle import read_bundle, restore_bundle, write_bundle
-from memory_inspector.demo.demo_script import MESSAGES, RECORDED_TURNS
+from memory_inspector.demo.conversations import MESSAGES, RECORDED_TURNS
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.demo_bundle import make_bundle
 from memory_inspector.server.jobs import Job

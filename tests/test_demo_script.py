@@ -1,11 +1,11 @@
-"""The demo conversation has the shape that the demo needs: see `memory_inspector/demo/demo_script.py`."""
+"""The demo conversation has the shape that the demo needs: see `memory_inspector/demo/conversations.py`."""
 
 import pytest
 
 from memory_core.messages import MessageRole
 from memory_core.planning.flush import Queue, SizedMessage, plan_flush
 from memory_core.tokens import default_counter
-from memory_inspector.demo.demo_script import INSTRUCTIONS, MESSAGES, RECORDED_TURNS, TITLE
+from memory_inspector.demo.conversations import INSTRUCTIONS, MESSAGES, RECORDED_TURNS, TITLE
 
 COUNTER = default_counter()
 TOKENS = [COUNTER.text(message.content) for message in MESSAGES]

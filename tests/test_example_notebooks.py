@@ -18,8 +18,8 @@ NOTEBOOKS = sorted(path.name for path in FOLDER.glob("*.ipynb"))
 
 ENTRY_POINTS = """\
 [memory_core.html]
-render = memory_inspector.notebook.rendering:render
-watch = memory_inspector.notebook.watching:watch
+render = memory_inspector.notebook.cells:render
+watch = memory_inspector.notebook.cells:watch
 """
 
 NOTHING_DRAWS = "import importlib.metadata\nimportlib.metadata.entry_points = lambda **_: ()"

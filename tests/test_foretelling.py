@@ -17,7 +17,7 @@ from memory_core import (
 )
 from memory_core.planning import curation as wish
 from memory_core.recipes import RECIPES
-from memory_inspector.demo.recipe_examples import EXAMPLES
+from memory_inspector.demo.conversations import EXAMPLES
 
 WORDS = ["apple", "boat", "cloud", "door", "engine", "field"]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memory_core.tracing.showing.replacements import KEY_MASK, key_spans, mask_keys
 from memory_inspector.coding.transcript import quotable
-from memory_inspector.demo import demo_script, recipe_examples
+from memory_inspector.demo import conversations
 from memory_inspector.wording.check_report import html_report
 
 ROOT = Path(__file__).parent.parent
@@ -207,10 +207,9 @@ def ordinary_texts():
         for shelf in ("memory_core", "memory_inspector", "ui", "benchmarks")
         for path in ROOT.glob(f"{shelf}/**/*.py")
     ]
-    spoken = [Path(module.__file__) for module in (demo_script, recipe_examples)]
     texts = [
         text.strip()
-        for paths, mark in ((documents, "\n\n"), (sources, "\n"), (spoken, "\n"))
+        for paths, mark in ((documents, "\n\n"), (sources, "\n"), ([Path(conversations.__file__)], "\n"))
         for path in sorted(paths)
         for text in path.read_text(encoding="utf-8").split(mark)
         if 20 < len(text) < 5_000

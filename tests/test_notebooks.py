@@ -25,8 +25,8 @@ from memory_core import (
 from memory_core.events import AgentAttached, Ref
 from memory_core.formats import notebooks
 from memory_core.models.protocols import ExtractedFact, Extraction
-from memory_inspector.notebook import rendering, watching
-from memory_inspector.notebook.rendering import render
+from memory_inspector.notebook import cells
+from memory_inspector.notebook.cells import render
 from memory_inspector.palette import PALETTES
 
 HOSTILE = """x <script>alert(1)</script></style><memory> <img src=x onerror=alert(1)> "a" 'b' &amp;"""
@@ -198,7 +198,7 @@ def test_without_a_package_that_draws_plain_text_is_shown(monkeypatch):
 
 
 def test_an_installed_package_draws_and_is_looked_up_once(monkeypatch):
-    offer(monkeypatch, render=point("memory_inspector.notebook.rendering:render"))
+    offer(monkeypatch, render=point("memory_inspector.notebook.cells:render"))
     memory = dinner()
     context = memory.build_context()
     drawn = [memory, context, context.plan, memory.trace("Ana"), memory.preview.flush(), memory.facts.read("facts"),
@@ -217,7 +217,7 @@ def test_a_package_that_cannot_be_loaded_is_one_warning_and_plain_text(target, m
 
 
 def test_a_closed_memory_is_plain_text(monkeypatch):
-    offer(monkeypatch, render=point("memory_inspector.notebook.rendering:render"))
+    offer(monkeypatch, render=point("memory_inspector.notebook.cells:render"))
     memory = dinner()
     memory.close()
     assert memory._repr_html_() is None
@@ -471,15 +471,15 @@ def test_everything_of_a_long_memory_is_drawn_in_a_bounded_size():
     assert [len(html) < 60_000 for html in drawn] == [True] * len(drawn)
     facts = memory.facts.read("facts")
     page = checked(render(facts))
-    assert page.elements.count("tr") == 1 + rendering.MAX_ROWS
-    assert f"and {len(facts) - rendering.MAX_ROWS:,} more" in page.text
+    assert page.elements.count("tr") == 1 + cells.MAX_ROWS
+    assert f"and {len(facts) - cells.MAX_ROWS:,} more" in page.text
 
 
 def test_a_long_text_is_cut_short():
     memory = open_memory(memory_blocks=[], token_limit=4_000)
     memory.put(ChatMessage(role="user", content="word " * 2_000))
     page = checked(render(memory.build_context()))
-    assert max(map(len, page.of("span", "mi-words"))) == rendering.MAX_CHARACTERS
+    assert max(map(len, page.of("span", "mi-words"))) == cells.MAX_CHARACTERS
 
 
 # -- the style ------------------------------------------------------------------------------------
@@ -532,8 +532,8 @@ def cell(monkeypatch):
     made = Cell()
     monkeypatch.setattr(IPython, "get_ipython", Shell)
     monkeypatch.setattr("IPython.display.display", made.display)
-    monkeypatch.setattr(watching, "SECONDS", 0.01)
-    offer(monkeypatch, watch=point("memory_inspector.notebook.watching:watch"))
+    monkeypatch.setattr(cells, "SECONDS", 0.01)
+    offer(monkeypatch, watch=point("memory_inspector.notebook.cells:watch"))
     return made
 
 
@@ -600,7 +600,7 @@ def test_a_front_end_that_is_gone_ends_the_watch_with_a_warning_and_no_error(cel
     cell.broken = True
     memory.put(note(1))
     ended(watcher)
-    assert [record.levelname for record in caplog.records if "watching" in record.name] == ["WARNING"]
+    assert [record.levelname for record in caplog.records if record.name == cells.__name__] == ["WARNING"]
     memory.put(note(2))
     watcher.stop()
 

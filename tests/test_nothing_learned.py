@@ -18,7 +18,7 @@ from memory_core.models.relating import Relations
 from memory_core.planning import curation
 from memory_core.store.copying.references import hashes_in
 from memory_core.store.tables import content_table
-from memory_inspector.demo.demo_script import MESSAGES
+from memory_inspector.demo.conversations import MESSAGES
 
 
 def facts_block(llm=None, **settings):

@@ -12,8 +12,7 @@ from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import RecipeChosen
 from memory_core.recipes import RECIPES, recipe
 from memory_core.store.tables import block_table
-from memory_inspector.demo.demo_script import MESSAGES
-from memory_inspector.demo.recipe_examples import EXAMPLES
+from memory_inspector.demo.conversations import EXAMPLES, MESSAGES
 from memory_inspector.lab.comparing import outcome_of
 from memory_inspector.lab.playing import Player
 from memory_inspector.lab.script import script_of

@@ -10,7 +10,7 @@ from memory_core.agent import loop
 from memory_core.bundles.bundle import read_bundle, restore_bundle
 from memory_core.events import ContextBuilt, FlushPlanned, MessageAdded
 from memory_core.history.by_turn import history_of
-from memory_inspector.demo.demo_script import FORGOTTEN_WORDS, RECORDED_TURNS
+from memory_inspector.demo.conversations import FORGOTTEN_WORDS, RECORDED_TURNS
 from memory_inspector.reading.forgotten import Forgotten, forgotten
 from memory_inspector.server import chat_turns
 from memory_inspector.server.jobs import Job, Reveal, Stop

@@ -18,7 +18,7 @@ from memory_core.events import ModelCalled, ReplyEnded, ReplyStarted
 from memory_core.models.embedding import MiniLMEmbedder
 from memory_core.models.protocols import ModelCall
 from memory_core.store.database import Database
-from memory_inspector.demo.demo_script import MESSAGES
+from memory_inspector.demo.conversations import MESSAGES
 from memory_inspector.server import chat_turns
 from memory_inspector.server.chat_turns import Unanswered
 from memory_inspector.server.jobs import Job

@@ -22,8 +22,7 @@ from memory_core.models.protocols import Embedder, embedded
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.tokens import Tokenizer
-from memory_inspector.lab.curation_steps import curate
-from memory_inspector.lab.script import Script, ScriptStep
+from memory_inspector.lab.script import Script, ScriptStep, curate
 from memory_inspector.lab.variants import Variant
 
 PATIENCE_SECONDS = 86_400.0

@@ -1,4 +1,4 @@
-"""Create the demo: play the messages of `demo/demo_script.py` through the real engine and write the shipped bundle.
+"""Create the demo: play the messages of `demo/conversations.py` through the real engine and write the shipped bundle.
 
 python -m memory_inspector.server.demo_bundle
 
@@ -16,7 +16,7 @@ from memory_core import (
 )
 from memory_core.blocks.vector import CLASSIC
 from memory_core.bundles.bundle import write_bundle
-from memory_inspector.demo.demo_script import INSTRUCTIONS, MESSAGES, RECORDED_TURNS, TITLE
+from memory_inspector.demo.conversations import INSTRUCTIONS, MESSAGES, RECORDED_TURNS, TITLE
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.shipped_demo import BUNDLE, DEMO_SESSION

@@ -13,7 +13,7 @@ from memory_core import (
     StaticMemoryBlock,
 )
 from memory_core.systems import KnowledgeGraph
-from memory_inspector.adapters.inspecting import SPECS, InspectingTools
+from memory_inspector.adapters.mcp_server import SPECS, InspectingTools
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from models.scripted_server import streamed
 from playwright.sync_api import expect
 
 from memory_core import ChatMessage, StaticMemoryBlock
-from memory_inspector.demo.demo_script import MESSAGES
+from memory_inspector.demo.conversations import MESSAGES
 from memory_inspector.server.new_session import new_memory, recorded_session
 
 pytestmark = pytest.mark.browser

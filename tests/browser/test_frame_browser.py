@@ -7,7 +7,7 @@ import pytest
 from app_server import behind, healthy, idle, opened
 from playwright.sync_api import expect
 
-from memory_inspector.demo.demo_script import MESSAGES
+from memory_inspector.demo.conversations import MESSAGES
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import recorded_session

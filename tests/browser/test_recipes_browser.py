@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from memory_core import Database, Memory, Services
 from memory_core.recipes import RECIPES
 from memory_core.store.tables import fact_table, vector_table
-from memory_inspector.demo.recipe_examples import EXAMPLES
+from memory_inspector.demo.conversations import EXAMPLES
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 

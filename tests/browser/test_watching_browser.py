@@ -9,7 +9,7 @@ from app_server import behind, chat, eventually, healthy, idle, said, slow_reply
 from models.scripted_server import Step, chunk
 from playwright.sync_api import expect
 
-from memory_inspector.demo.demo_script import MESSAGES
+from memory_inspector.demo.conversations import MESSAGES
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory, recorded_session

@@ -9,8 +9,7 @@ from test_playing import SAID, player, prompts
 
 from memory_core import Memory, MemoryInspectorError, Services
 from memory_core.planning import curation as plans
-from memory_inspector.lab.curation_steps import curated_facts
-from memory_inspector.lab.script import script_of
+from memory_inspector.lab.script import curated_facts, script_of
 from memory_inspector.lab.variants import variant_of
 
 CHANGES = {

@@ -12,7 +12,7 @@ from memory_core.messages import ChatMessage
 from memory_core.models.offline.relation_rules import relations_in, type_of
 from memory_core.models.protocols import RelationExtractor
 from memory_core.models.relating import MAX_RELATIONS, ModelRelations, RuleRelations
-from memory_inspector.demo.demo_script import MESSAGES
+from memory_inspector.demo.conversations import MESSAGES
 
 
 def said(text):

@@ -18,7 +18,7 @@ from pages_driver import (
 
 from memory_core.messages import ChatMessage
 from memory_core.planning import curation
-from memory_inspector.demo.demo_script import FORGOTTEN_WORDS, MESSAGES, RECORDED_TURNS
+from memory_inspector.demo.conversations import FORGOTTEN_WORDS, MESSAGES, RECORDED_TURNS
 from memory_inspector.server import chat_turns
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.shipped_demo import reset_demo

@@ -7,7 +7,7 @@ from pages_driver import button, joined, menu, opened, press, session_picker, ta
 
 from memory_core import delete_session
 from memory_core.sessions.session_log import SessionLog
-from memory_inspector.demo.demo_script import FORGOTTEN_WORDS, MESSAGES
+from memory_inspector.demo.conversations import FORGOTTEN_WORDS, MESSAGES
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory, recorded_session

@@ -7,7 +7,7 @@ from pages_driver import button, dialog, joined, menu, opened, press
 from memory_core import GraphMemoryBlock, Memory, StaticMemoryBlock
 from memory_core.curation.graph_desk import NamedRelation
 from memory_inspector.files.graph_files import write_graph
-from memory_inspector.reading.timeline_cache import remembered
+from memory_inspector.reading.event_rows import remembered
 from memory_inspector.wording.event_sentences.event_words import words_in_log
 from memory_inspector.wording.story import story
 from ui.chat.memory_panel import STORY_KINDS

@@ -8,7 +8,7 @@ from pages_driver import SECONDS, button, joined, opened, press, story
 
 from memory_core import Memory
 from memory_core.events import ContextBuilt
-from memory_inspector.demo.demo_script import MESSAGES
+from memory_inspector.demo.conversations import MESSAGES
 from ui.tab import services
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from pages_driver import joined, opened
 from memory_core import ChatMessage, Memory, Services
 from memory_core.events import ContextBuilt, Retrieved, numbers
 from memory_core.recipes import RECIPES
-from memory_inspector.reading.timeline_cache import remembered
+from memory_inspector.reading.event_rows import remembered
 from memory_inspector.wording import prompt_text
 from ui.tab import services
 

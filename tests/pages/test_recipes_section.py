@@ -8,7 +8,7 @@ from pages_driver import button, dialog, drawn_until, field, joined, opened, pre
 from memory_core import ChatMessage, ConfigError, FactExtractionMemoryBlock, Memory, Services, list_sessions
 from memory_core.models.protocols import Condensation, ExtractedFact, Extraction
 from memory_core.recipes import RECIPES
-from memory_inspector.demo.recipe_examples import EXAMPLES
+from memory_inspector.demo.conversations import EXAMPLES
 from memory_inspector.server.new_session import new_memory
 from memory_inspector.wording.event_sentences import Words, describe
 from ui.lab import tried_variants

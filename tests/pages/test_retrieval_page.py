@@ -7,7 +7,7 @@ from fakes import FakeEmbedder
 from pages_driver import button, dialog, joined, message_texts, opened, press, said
 
 from memory_core import ChatMessage, EmbedderError, Memory, VectorIndexError, VectorMemoryBlock
-from memory_inspector.demo.demo_script import FORGOTTEN_QUESTION, FORGOTTEN_WORDS
+from memory_inspector.demo.conversations import FORGOTTEN_QUESTION, FORGOTTEN_WORDS
 from memory_inspector.reading.search_rows import in_prompt
 from memory_inspector.server.chat_turns import play
 from ui.retrieval.search_state import SearchPageState

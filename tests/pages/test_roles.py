@@ -22,7 +22,7 @@ from memory_core.curation.graph_desk import NamedRelation
 from memory_core.events import BlockEdited, ConfigurationChanged
 from memory_core.planning import curation as plans
 from memory_core.store import database
-from memory_inspector.demo.demo_script import FORGOTTEN_WORDS
+from memory_inspector.demo.conversations import FORGOTTEN_WORDS
 from memory_inspector.lab.probes import InPrompt, keep_probes
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job

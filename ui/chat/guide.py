@@ -11,7 +11,7 @@ from memory_core import Memory
 from memory_core.events import SessionReset
 from memory_core.history.by_turn import History
 from memory_core.sessions.recorded_conversation import Recording
-from memory_inspector.demo.demo_script import FORGOTTEN_WORDS, RECORDED_TURNS
+from memory_inspector.demo.conversations import FORGOTTEN_WORDS, RECORDED_TURNS
 from memory_inspector.server import chat_turns
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.shipped_demo import DEMO_SESSION, GUIDE_CLOSED, GUIDE_CUT, GUIDE_FORGOTTEN, guide_marker

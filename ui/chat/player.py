@@ -11,7 +11,7 @@ import streamlit as st
 
 from memory_core import Memory
 from memory_core.sessions.recorded_conversation import Recording
-from memory_inspector.demo.demo_script import RECORDED_TURNS
+from memory_inspector.demo.conversations import RECORDED_TURNS
 from memory_inspector.reading.forgotten import Forgotten, forgotten
 from memory_inspector.reading.write_access import ReadOnly
 from memory_inspector.server import chat_turns

@@ -6,8 +6,8 @@ import streamlit as st
 
 from memory_core import Database, Memory, list_sessions
 from memory_core.messages import message_text
+from memory_inspector.reading.event_rows import remembered
 from memory_inspector.reading.navigation_targets import MAX_OF_A_KIND, Kind, PageTarget, around, find, turn_asked
-from memory_inspector.reading.timeline_cache import remembered
 from memory_inspector.wording.formatting import plain, session_name, tokens
 from ui.parts.components import dialog
 from ui.tab import nav, state

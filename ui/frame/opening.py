@@ -7,8 +7,8 @@ import streamlit as st
 
 from memory_core import Memory
 from memory_core.process import keep_loaded
+from memory_inspector.reading.event_rows import remembered
 from memory_inspector.reading.outcomes import outcomes_of
-from memory_inspector.reading.timeline_cache import remembered
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, tokens
 from ui.tab import drawing

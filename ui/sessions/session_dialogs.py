@@ -8,8 +8,7 @@ from memory_core import Memory, MemoryInspectorError, NotFoundError, delete_sess
 from memory_core.events import SessionImported
 from memory_core.recipes import RECIPES
 from memory_core.sessions.overview import Overview, overview
-from memory_inspector.demo.demo_script import RECORDED_TURNS, TURNS
-from memory_inspector.demo.recipe_examples import EXAMPLES
+from memory_inspector.demo.conversations import EXAMPLES, RECORDED_TURNS, TURNS
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import RECIPE, TOKEN_LIMIT, new_memory
 from memory_inspector.server.shipped_demo import DEMO_SESSION, reset_demo

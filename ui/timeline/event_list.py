@@ -8,8 +8,7 @@ from functools import partial
 import streamlit as st
 
 from memory_core.events import EventRecord
-from memory_inspector.reading.event_rows import ACTORS, Filter, by_whom, chosen, ledger, totals
-from memory_inspector.reading.timeline_cache import Timeline
+from memory_inspector.reading.event_rows import ACTORS, Filter, Timeline, by_whom, chosen, ledger, totals
 from memory_inspector.wording.event_sentences import omitted_words, seconds
 from memory_inspector.wording.formatting import ago, count, short, tokens
 from ui.lab.tried_variants import struck_in

@@ -21,9 +21,8 @@ from memory_inspector.figures.timeline_figures import (
     tokens_figure,
 )
 from memory_inspector.palette import Mode, block_colour, colour
-from memory_inspector.reading.event_rows import GROUPS, NEWER, OPERATIONS, Index
+from memory_inspector.reading.event_rows import GROUPS, NEWER, OPERATIONS, Index, Timeline, remembered
 from memory_inspector.reading.outcomes import outcomes_of
-from memory_inspector.reading.timeline_cache import Timeline, remembered
 from memory_inspector.reading.turn_series import Course, calls_rows, course, course_rows, describe, summary, turn_calls
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.parts.components import chart, empty, heading, numbers_table
