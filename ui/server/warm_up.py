@@ -93,7 +93,7 @@ def _read_first_session() -> None:
 def _load_coding_views() -> None:
     """Load what the other views of a coding agent's session draw with, which is needed sooner than the models."""
     from memory_core.tokens import default_counter
-    from ui.coding import call_view, source_view  # noqa: F401
+    from ui.coding import source_views  # noqa: F401
 
     default_counter().text("Hello")
 
