@@ -11,7 +11,7 @@ from memory_inspector.reading.event_rows import remembered
 from memory_inspector.wording.event_sentences.event_words import words_in_log
 from memory_inspector.wording.story import story
 from ui.chat.memory_panel import STORY_KINDS
-from ui.graph import graph_dialogs, graph_snapshot
+from ui.graph import graph_dialogs, graph_tab
 from ui.sessions.exporting import exports
 from ui.tab import services
 from ui.tab.view import View
@@ -84,7 +84,7 @@ def looked(app, memory):
 
 def desk(memory):
     graph = memory.blocks.graph()
-    return graph_snapshot.GraphSnapshot(memory, "Relations", graph.graph(), changes=tuple(graph.changes()))
+    return graph_tab.GraphSnapshot(memory, "Relations", graph.graph(), changes=tuple(graph.changes()))
 
 
 # -- looking ---------------------------------------------------------------------------------------
@@ -371,8 +371,8 @@ def test_in_the_past_the_graph_is_as_it_was_and_nothing_can_be_changed(family):
 
 def test_the_past_of_the_latest_turn_is_the_present(family):
     view = View(memory=family, history=family.log.history(), status=family.session.status(), turn=None, running=None)
-    now = graph_snapshot.read_desk(view, "Relations").graph
-    then = graph_snapshot.past_graph(view, "Relations")
+    now = graph_tab.read_desk(view, "Relations").graph
+    then = graph_tab.past_graph(view, "Relations")
     assert {each.id: each.state for each in then.relations.values()} == {
         each.id: each.state for each in now.relations.values()
     }

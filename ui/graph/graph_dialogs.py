@@ -26,8 +26,8 @@ from memory_inspector.reading.graph_neighbourhood import (
     relations,
 )
 from memory_inspector.wording.formatting import count, plain, short, tokens
-from ui.graph import graph_changes, graph_tab
-from ui.graph.graph_snapshot import GraphSnapshot
+from ui.graph import graph_tab
+from ui.graph.graph_tab import GraphSnapshot
 from ui.parts.components import closing_button, closing_buttons, dialog, more_line
 from ui.parts.effect import effect_of
 
@@ -68,7 +68,7 @@ def add_dialog(desk: GraphSnapshot) -> None:
 
 
 def _add(desk: GraphSnapshot, subject: str, predicate: str, object: str, types: tuple[str, str]) -> None:
-    made = graph_changes.apply(desk, lambda graph: graph.add(subject, predicate, object, types))
+    made = graph_tab.apply(desk, lambda graph: graph.add(subject, predicate, object, types))
     if made is not None:
         now = desk.desk.graph()
         # Read again, because the subject may be an entity that this change has made.
@@ -97,7 +97,7 @@ def edit_dialog(desk: GraphSnapshot, id: int) -> None:
     changed = (subject, predicate, object) != before and bool(subject and predicate and object)
     possible = changed and _foreseen(desk, graph, lambda: plans.edit(graph, relation, subject, predicate, object))
     edited = partial(GraphDesk.edit, relation=relation, subject=subject, predicate=predicate, object=object)
-    closing_buttons("Save", graph_changes.make, (desk, edited), disabled=not possible)
+    closing_buttons("Save", graph_tab.make, (desk, edited), disabled=not possible)
 
 
 def _name(graph: Graph, label: str, key: str, value: str | None) -> str:
@@ -196,7 +196,7 @@ def entity_dialog(desk: GraphSnapshot, id: int) -> None:
     changed = (name, tuple(others), type) != (entity.name, entity.aliases, entity.type) and bool(name)
     possible = changed and _foreseen(desk, graph, lambda: plans.rename(graph, entity, name, type, others))
     renamed = partial(GraphDesk.rename, entity=entity, name=name, type=type, aliases=others)
-    closing_buttons("Save", graph_changes.make, (desk, renamed), disabled=not possible)
+    closing_buttons("Save", graph_tab.make, (desk, renamed), disabled=not possible)
 
 
 @dialog("Merge two entities", "merge", side=True)
@@ -244,7 +244,7 @@ def merge_dialog(desk: GraphSnapshot, id: int) -> None:
         f"**{plain(short(into.name, NAME_CHARACTERS))}**, which gets its {moved}."
     )
     possible = _foreseen(desk, graph, lambda: plans.merge(graph, [gone], into))
-    closing_buttons("Merge", graph_changes.merge, (desk, [gone], into), disabled=not possible)
+    closing_buttons("Merge", graph_tab.merge, (desk, [gone], into), disabled=not possible)
 
 
 @dialog("Remove an entity", "archive", side=True)
@@ -258,7 +258,7 @@ def remove_dialog(desk: GraphSnapshot, id: int) -> None:
     st.markdown(f"Remove **{plain(short(entity.name, NAME_CHARACTERS))}** with {count(degree, 'relation')}?")
     st.markdown(":small[They are then in no prompt, and are not learned again. This can be undone.]")
     possible = _foreseen(desk, graph, lambda: plans.remove(graph, [entity]))
-    closing_buttons("Remove", graph_changes.remove, (desk, entity), disabled=not possible)
+    closing_buttons("Remove", graph_tab.remove, (desk, entity), disabled=not possible)
 
 
 def _alike(one: Entity, other: Entity) -> float:
@@ -353,4 +353,4 @@ def preview(file: GraphFile, planned: GraphPlan) -> str:
 
 def _import(desk: GraphSnapshot, file: GraphFile) -> None:
     graph_tab.redraw(desk.place)
-    graph_changes.apply(desk, lambda graph: import_graph(graph, file))
+    graph_tab.apply(desk, lambda graph: import_graph(graph, file))
