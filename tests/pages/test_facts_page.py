@@ -22,7 +22,7 @@ from memory_inspector.server.chat_turns import play
 from memory_inspector.server.demo_bundle import demo_memory
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory
-from ui.facts import fact_changes, fact_snapshot, review
+from ui.facts import fact_snapshot, fact_tab, review
 from ui.facts.fact_snapshot import FactSnapshot
 from ui.tab import services
 
@@ -236,9 +236,7 @@ def test_an_older_change_is_undone_from_the_list_and_done_again_and_what_cannot_
     desk().apply(plans.pin([fact("Ana likes fado")]))
     assert "Changes" in facts_page().menu_button(key="facts__more").options  # AppTest cannot choose from it
     shown = FactSnapshot(memory=services.engine().open("demo"), block="Facts", rows=())
-    app = dialog(
-        "ui.parts.listing", "changes_dialog", partial(fact_changes.listed, shown), partial(fact_changes.undo, shown)
-    )
+    app = dialog("ui.parts.listing", "changes_dialog", partial(fact_tab.listed, shown), partial(fact_tab.undo, shown))
     (last, pinned, edited) = listed(app)
     assert [said.partition(".")[0] for said, *_ in (last, pinned, edited)] == [
         "Pinned a fact: Ana likes fado",
@@ -499,8 +497,8 @@ def test_saving_other_words_in_review_leaves_a_contradiction_that_still_stands(d
 
 def test_a_key_that_is_pressed_again_before_the_page_is_drawn_does_nothing_more(demo_home, monkeypatch):
     proposing("Ana likes jazz", "Rui bakes bread")
-    make = fact_changes.make
-    monkeypatch.setattr(fact_changes, "make", lambda *args, **options: [make(*args, **options) for _ in range(2)])
+    make = fact_tab.make
+    monkeypatch.setattr(fact_tab, "make", lambda *args, **options: [make(*args, **options) for _ in range(2)])
     app = facts_page(session="mine")
     show(app, "review")
     press(app, "Accept")
@@ -824,7 +822,7 @@ def test_a_fact_is_copied_to_the_users_block(demo_home):
 
 def test_extraction_is_tried_without_storing_and_ticked_facts_are_taken(demo_home):
     desk().apply(plans.reject([fact("Ana likes jazz")], "wrong"))
-    app = opened_dialog("extraction_trial", "try_dialog")
+    app = opened_dialog("fact_dialogs", "try_dialog")
     app.text_area[0].set_value("I live in Faro. Ana likes jazz.").run()
     press(app, "Try")
     found = app.dataframe[0].value if app.dataframe else app.get("arrow_data_frame")[0].value
@@ -840,7 +838,7 @@ def test_extraction_is_tried_without_storing_and_ticked_facts_are_taken(demo_hom
 
 
 def test_a_file_is_shown_before_it_is_imported_as_one_change(demo_home):
-    app = opened_dialog("fact_files", "import_dialog")
+    app = opened_dialog("fact_dialogs", "import_dialog")
     data = b"text,pinned\nBob sails,true\nAna likes jazz,false\n,false\n"
     app.file_uploader[0].upload("facts.csv", data, "text/csv").run()
     assert "facts.csv, line 4: no text. 1 is there already. 1 of 3 can be imported." in words(app)
@@ -851,14 +849,14 @@ def test_a_file_is_shown_before_it_is_imported_as_one_change(demo_home):
 
 
 def test_a_file_that_is_not_what_its_name_says_is_refused(demo_home):
-    app = opened_dialog("fact_files", "import_dialog")
+    app = opened_dialog("fact_dialogs", "import_dialog")
     app.file_uploader[0].upload("facts.json", b"\x00\xff not json", "application/json").run()
     assert len(app.error) == 1
     assert not [each for each in app.button if each.label.startswith("Import")]
 
 
 def test_the_help_of_the_import_names_each_program_whose_facts_are_read(demo_home):
-    [uploader] = opened_dialog("fact_files", "import_dialog").file_uploader
+    [uploader] = opened_dialog("fact_dialogs", "import_dialog").file_uploader
     assert [store.name for store in PROGRAMS if f"{store.name} ({store.file})" not in uploader.proto.help] == []
 
 
@@ -919,7 +917,7 @@ def test_the_table_names_what_others_changed_and_keeps_its_edits(demo_home):
 def imported(count):
     """The import dialog with a file of this many facts, in a session that has learned none."""
     memory = learned()
-    app = opened_dialog("fact_files", "import_dialog", session="mine")
+    app = opened_dialog("fact_dialogs", "import_dialog", session="mine")
     data = "text\n" + "\n".join(f"Guest {number} sits at table {number}" for number in range(count))
     app.file_uploader[0].upload("facts.csv", data.encode(), "text/csv").run()
     return memory, app
@@ -937,7 +935,7 @@ def test_an_import_says_what_the_limit_will_do_and_raises_it_with_undo(demo_home
 
 def test_an_import_says_how_many_facts_wait_for_review(demo_home):
     memory = learned()
-    app = with_toasts("ui.facts.fact_files", "import_dialog", FactSnapshot(memory=memory, block="Facts", rows=()))
+    app = with_toasts("ui.facts.fact_dialogs", "import_dialog", FactSnapshot(memory=memory, block="Facts", rows=()))
     data = b"text\nRui lives in Oslo\nRui lives in Madrid\nSam pays the bill\n"
     app.file_uploader[0].upload("facts.csv", data, "text/csv").run()
     press(app, "Import 3")

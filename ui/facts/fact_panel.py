@@ -30,10 +30,10 @@ from memory_inspector.reading.fact_rows import (
 )
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from memory_inspector.wording.marked_text import markdown
-from ui.facts import fact_changes, fact_dialogs, fact_tab
-from ui.facts.contradiction import draw_choices, others_of
+from ui.facts import fact_dialogs, fact_tab
 from ui.facts.fact_snapshot import FactSnapshot, sources_of
 from ui.facts.fact_tab import UnsavedWords
+from ui.facts.review import draw_choices, others_of
 from ui.parts import probing
 from ui.parts.components import heading, more_line
 from ui.parts.sources import draw_source
@@ -129,12 +129,12 @@ def _bulk_actions(desk: FactSnapshot, facts: Sequence[Fact]) -> None:
             "Unpin" if pinned else "Pin",
             key="facts__pin",
             icon=":material/keep:",
-            on_click=fact_changes.make,
+            on_click=fact_tab.make,
             args=(desk, partial(plans.pin, facts, not pinned)),
         )
         retire_popover(desk, facts, mark)
     if text.strip():
-        fact_changes.draw_effect(desk, lambda: plans.merge(facts, text), before="Merging them: ")
+        fact_tab.draw_effect(desk, lambda: plans.merge(facts, text), before="Merging them: ")
 
 
 def _put_away_actions(desk: FactSnapshot, facts: Sequence[Fact]) -> None:
@@ -146,11 +146,11 @@ def _put_away_actions(desk: FactSnapshot, facts: Sequence[Fact]) -> None:
 
 def _restore(desk: FactSnapshot, facts: Sequence[Fact]) -> None:
     change = desk, partial(plans.restore, facts)
-    st.button("Restore", key="facts__restore", icon=":material/undo:", on_click=fact_changes.make, args=change)
+    st.button("Restore", key="facts__restore", icon=":material/undo:", on_click=fact_tab.make, args=change)
 
 
 def _merge(desk: FactSnapshot, facts: Sequence[Fact], key: str) -> None:
-    if fact_changes.apply(desk, lambda: plans.merge(facts, str(st.session_state.get(key, "")))):
+    if fact_tab.apply(desk, lambda: plans.merge(facts, str(st.session_state.get(key, "")))):
         fact_tab.redraw(desk.place)
 
 
@@ -214,7 +214,7 @@ def _label(desk: FactSnapshot, fact: Fact, mark: str) -> None:
         accept_new_options=True,
         placeholder="none",
     )
-    st.button("Apply labels", key=f"facts__save_labels_{mark}", on_click=fact_changes.label, args=(desk, fact, *keys))
+    st.button("Apply labels", key=f"facts__save_labels_{mark}", on_click=fact_tab.label, args=(desk, fact, *keys))
 
 
 def _sources(desk: FactSnapshot, row: ShownFact) -> None:
@@ -265,13 +265,13 @@ def _edit(desk: FactSnapshot, fact: Fact) -> None:
         args=(place, opened, key),
     )
     with st.container(horizontal=True, gap="small"):
-        st.button("Save", key="facts__save", on_click=fact_changes.save_words, args=(desk, opened, key))
+        st.button("Save", key="facts__save", on_click=fact_tab.save_words, args=(desk, opened, key))
         pins = "Unpin" if fact.pinned else "Pin"
         st.button(
             pins,
             key="facts__pin",
             help="A pinned fact is cut last, and stays word for word when facts are condensed.",
-            on_click=fact_changes.make,
+            on_click=fact_tab.make,
             args=(desk, partial(plans.pin, [fact], not fact.pinned)),
         )
         retire_popover(desk, [fact], f"{fact.id}_{fact_tab.at(place).generation}")
@@ -280,7 +280,7 @@ def _edit(desk: FactSnapshot, fact: Fact) -> None:
         st.markdown(":small[:gray[Edit to preview the next prompt.]]")
     else:
         size = f"{tokens(fact.tokens)} → {count(desk.memory.session.count_tokens(text.strip()), 'token')}. "
-        fact_changes.draw_effect(desk, lambda: plans.edit(fact, text), before=size)
+        fact_tab.draw_effect(desk, lambda: plans.edit(fact, text), before=size)
 
 
 def _changed_elsewhere(desk: FactSnapshot, fact: Fact, draft: UnsavedWords) -> None:
@@ -304,7 +304,7 @@ def retire_popover(desk: FactSnapshot, facts: Sequence[Fact], mark: str) -> None
     """Draw the button Retire, with a choice of reasons."""
     key = f"facts__retire_{mark}"
     with st.popover("Retire", icon=":material/archive:"):
-        st.pills("Why?", REASONS, key=key, on_change=fact_changes.put_away, args=(desk, list(facts), key))
+        st.pills("Why?", REASONS, key=key, on_change=fact_tab.put_away, args=(desk, list(facts), key))
         st.markdown(":small[:gray[It leaves the prompt and can be restored.]]")
 
 

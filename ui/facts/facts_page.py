@@ -24,13 +24,12 @@ from memory_inspector.reading.fact_rows import (
     view_labels,
 )
 from memory_inspector.wording.formatting import count, plain, short, tokens
-from ui.facts import extraction_trial, fact_changes, fact_dialogs, fact_files, fact_tab
-from ui.facts.decision_list import draw_decisions
+from ui.facts import fact_dialogs, fact_tab
+from ui.facts.fact_decisions import draw_decisions, draw_rewrites
 from ui.facts.fact_list import draw_list, draw_search
 from ui.facts.fact_panel import draw_panel, draw_selection
 from ui.facts.fact_snapshot import FactSnapshot, read_desk, read_past
 from ui.facts.review import chosen_age, draw_check, draw_review
-from ui.facts.rewrites import draw_rewrites
 from ui.parts.components import empty, give_while_typing, unseen_heading
 from ui.parts.facts_limit import draw_limit, reduced
 from ui.parts.flushing import start_flush
@@ -171,13 +170,13 @@ def _undo(desk: FactSnapshot) -> None:
     """Draw the button that undoes the newest change; repeated use undoes earlier ones."""
     newest = next_undo(desk.changes)
     help = "Nothing to undo" if newest is None else newest.obstacle or f"Undo: {plain(newest.words)}"
-    undo: Callable[..., None] = fact_changes.undo
+    undo: Callable[..., None] = fact_tab.undo
     what: AppliedChangeSet | Rewrite | None = newest
     disabled = newest is None or bool(newest.obstacle)
     # Condensing is no change set of a person, and has an undo of its own: the newer of the two is offered.
     condensed = next((rewrite for rewrite in desk.rewrites if rewrite.vanished and not rewrite.refused), None)
     if condensed is not None and (newest is None or newest.number < condensed.position):
-        undo, what, help, disabled = fact_changes.refuse, condensed, f"Undo: {reduced(condensed)}", False
+        undo, what, help, disabled = fact_tab.refuse, condensed, f"Undo: {reduced(condensed)}", False
     st.button(
         "Undo",
         key="facts__undo",
@@ -211,15 +210,15 @@ def _more(desk: FactSnapshot, offered: Sequence[str]) -> None:
         # The control of the views is drawn already in this run, with the previous view.
         st.rerun()
     elif chosen == "Changes":
-        changes_dialog(partial(fact_changes.listed, desk), partial(fact_changes.undo, desk))
+        changes_dialog(partial(fact_tab.listed, desk), partial(fact_tab.undo, desk))
     elif chosen == "Try extraction":
-        extraction_trial.try_dialog(desk)
+        fact_dialogs.try_dialog(desk)
     elif chosen == "Edit as table":
         fact_dialogs.open_table(desk)
     elif chosen == "Import":
-        fact_files.import_dialog(desk)
+        fact_dialogs.import_dialog(desk)
     elif chosen == "Export":
-        fact_files.export_dialog(desk)
+        fact_dialogs.export_dialog(desk)
 
 
 def _list_and_panel(view: Shown, desk: FactSnapshot, shown: View) -> None:

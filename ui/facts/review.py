@@ -1,16 +1,14 @@
-"""Facts one at a time, each decided with a key.
-
-Review has those that wait for it, with the keys A, M, E, X and S; for a contradiction, A, O and B. Still true? has
-those that nobody has confirmed for long, with the keys T, X, A and S.
-"""
+"""Decisions about facts one at a time, each made with a key: Review, Still true?, and contradictions."""
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 import streamlit as st
 
+from memory_core import MemoryInspectorError
 from memory_core.history.fact_evidence import Flag
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import SuppressedFact
@@ -28,8 +26,7 @@ from memory_inspector.reading.fact_rows import (
     used,
 )
 from memory_inspector.wording.formatting import ago, plain, short, tokens
-from ui.facts import fact_changes, fact_tab
-from ui.facts.contradiction import draw_choices, others_of
+from ui.facts import fact_tab
 from ui.facts.fact_snapshot import FactSnapshot, sources_of
 from ui.parts.components import empty, heading, more_line
 from ui.parts.sources import draw_source
@@ -138,7 +135,7 @@ def _actions(desk: FactSnapshot, fact: Fact, *, contradicts: bool, mergeable: bo
     place, id = desk.place, fact.id
     with st.container(horizontal=True, gap="small"):
         if not contradicts:
-            accept = partial(fact_changes.make, desk, partial(plans.accept, [fact]), quiet=True)
+            accept = partial(fact_tab.make, desk, partial(plans.accept, [fact]), quiet=True)
             st.button("Accept", key="facts__accept", type="primary", shortcut="Alt+A", on_click=accept)
         st.button(
             "Merge",
@@ -196,15 +193,13 @@ def _why(desk: FactSnapshot, fact: Fact) -> None:
 def _effect(desk: FactSnapshot, fact: Fact) -> None:
     """Draw the effect of a decision: accepting adds a proposed fact to the prompt, rejecting removes a doubtful one."""
     if fact.state == "proposed":
-        fact_changes.draw_effect(desk, lambda: plans.accept([fact]), before="Accepting it: ")
+        fact_tab.draw_effect(desk, lambda: plans.accept([fact]), before="Accepting it: ")
     else:
-        fact_changes.draw_effect(
-            desk, lambda: plans.reject([fact]), before="It is in the prompt already. Rejecting it: "
-        )
+        fact_tab.draw_effect(desk, lambda: plans.reject([fact]), before="It is in the prompt already. Rejecting it: ")
 
 
 def _reject(desk: FactSnapshot, fact: Fact, reason: str) -> None:
-    fact_changes.apply(desk, lambda: plans.reject([fact], reason.lower()), quiet=True)
+    fact_tab.apply(desk, lambda: plans.reject([fact], reason.lower()), quiet=True)
     fact_tab.ask(desk.place, None)
 
 
@@ -220,7 +215,7 @@ def _written(desk: FactSnapshot, fact: Fact, other: Fact | None, key: str) -> No
             return plans.accept([fact])
         return plans.together("edit" if contradicts else "accept", plans.edit(fact, text), plans.accept([fact]))
 
-    if fact_changes.apply(desk, plan):
+    if fact_tab.apply(desk, plan):
         fact_tab.ask(desk.place, None)
 
 
@@ -235,7 +230,7 @@ def _held_back(desk: FactSnapshot) -> None:
             st.markdown(
                 f"{plain(short(held.draft.text, LONGEST))}  \n:small[:gray[{plain(why_held(held, time.time()))}]]"
             )
-            allow = partial(fact_changes.make, desk, partial(plans.allow, held))
+            allow = partial(fact_tab.make, desk, partial(plans.allow, held))
             st.button("Allow", key=f"facts__allow_{held.position}", on_click=allow)
     more_line(len(desk.held) - HELD_SHOWN)
 
@@ -286,7 +281,7 @@ def _check_card(desk: FactSnapshot, row: ShownFact, listed: int) -> None:
         if asks:
             st.markdown(":small[:blue[:material/help:] The agent will ask about it.]")
         _answers(desk, fact, asks=asks)
-        fact_changes.draw_effect(desk, lambda: plans.retire([fact]), before="Retiring it: ")
+        fact_tab.draw_effect(desk, lambda: plans.retire([fact]), before="Retiring it: ")
 
 
 def _answers(desk: FactSnapshot, fact: Fact, *, asks: bool) -> None:
@@ -296,13 +291,13 @@ def _answers(desk: FactSnapshot, fact: Fact, *, asks: bool) -> None:
             key="facts__confirm",
             type="primary",
             shortcut="Alt+T",
-            on_click=partial(fact_changes.make, desk, partial(plans.confirm, [fact]), quiet=True),
+            on_click=partial(fact_tab.make, desk, partial(plans.confirm, [fact]), quiet=True),
         )
         st.button(
             "Retire",
             key="facts__retire_old",
             shortcut="Alt+X",
-            on_click=partial(fact_changes.make, desk, partial(plans.retire, [fact], "outdated"), quiet=True),
+            on_click=partial(fact_tab.make, desk, partial(plans.retire, [fact], "outdated"), quiet=True),
         )
         why_not = "A program keeps it." if fact.key is not None else "The agent will ask already." if asks else None
         st.button(
@@ -318,5 +313,86 @@ def _answers(desk: FactSnapshot, fact: Fact, *, asks: bool) -> None:
 
 
 def _ask(desk: FactSnapshot, fact: Fact) -> None:
-    if fact_changes.apply(desk, lambda: plans.ask([fact])):
+    if fact_tab.apply(desk, lambda: plans.ask([fact])):
         fact_tab.skip(desk.place, fact.id)
+
+
+# -- a contradiction, resolved by choosing one of a pair; the choices show the effect -------------
+
+
+LONGEST_LABEL = 60
+SHOWN_PAIRS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A way to resolve a contradiction."""
+
+    says: str
+    """Label of the choice's button. Not escaped: the label quotes a fact."""
+    goes: str
+    """Sentence on the superseded facts, without a full stop. Not escaped."""
+    plan: fact_tab.Plan
+
+
+def others_of(desk: FactSnapshot, fact: int) -> list[Fact]:
+    """Active or proposed facts that contradict a fact."""
+    flags = desk.review.flags.get(fact, ()) if desk.review else ()
+    named = [flag.other for flag in flags if flag.kind == "contradiction" and flag.other is not None]
+    # A fact can be flagged twice for the same other one; `fromkeys` keeps the first and the order.
+    return desk.picked(dict.fromkeys(named))
+
+
+def choices(fact: Fact, others: Sequence[Fact]) -> tuple[Choice, ...]:
+    """Ways to resolve the contradictions between a fact and the others: two for each pair, and to keep all.
+
+    Each retires one fact at most, and names it: a fact that stands beside a false one may be true.
+    """
+    one, this = len(others) == 1, f"“{short(fact.text, LONGEST_LABEL)}”"
+    result = []
+    for other in others[:SHOWN_PAIRS]:
+        that = f"“{short(other.text, LONGEST_LABEL)}”"
+        instead = "Keep the other" if one else f"Keep {that}, retire this"
+        result.append(
+            Choice(f"Keep this, retire {that}", f"{that} is superseded", partial(plans.supersede, other, fact))
+        )
+        result.append(Choice(instead, f"{this} is superseded", partial(plans.supersede, fact, other)))
+    both, stay = ("Keep both", "Both stay") if one else ("Keep all", "All stay")
+    return (*result, Choice(both, stay, partial(plans.keep_both, [fact, *others])))
+
+
+def draw_choices(desk: FactSnapshot, fact: Fact, others: Sequence[Fact], *, keys: bool) -> None:
+    """Draw one button for each choice, with what it removes. `keys` enables shortcuts, as in Review: Alt+A and Alt+O
+    decide on the first pair, Alt+B keeps all facts."""
+    offered = choices(fact, others)
+    shortcuts = {0: "Alt+A", 1: "Alt+O", len(offered) - 1: "Alt+B"} if keys else {}
+    for place, choice in enumerate(offered):
+        with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+            st.button(
+                plain(choice.says),
+                key=f"facts__choice_{place}",
+                # No button that retires a fact is highlighted: rules may take two true facts for a contradiction.
+                type="primary" if keys and choice is offered[-1] else "secondary",
+                # The keys would collide with those of other panels, so only Review has them.
+                shortcut=shortcuts.get(place),
+                on_click=_choose,
+                args=(desk, choice),
+            )
+            # Each effect plans two prompts: worth it for the one card of Review, and not whenever a fact is opened.
+            if place in shortcuts:
+                st.markdown(f":small[:gray[{plain(_choice_effect(desk, choice))}]]", width="content")
+            elif place:  # a panel is narrow, and the first button says itself what it retires
+                st.markdown(f":small[:gray[{plain(choice.goes)}]]", width="content")
+
+
+def _choice_effect(desk: FactSnapshot, choice: Choice) -> str:
+    try:
+        return f"{choice.goes}. {fact_tab.foreseen(desk, choice.plan())}"
+    except MemoryInspectorError as error:
+        return str(error)
+
+
+def _choose(desk: FactSnapshot, choice: Choice) -> None:
+    fact_tab.apply(desk, choice.plan)
+    # A half-written edit of this fact in Review is over with the choice.
+    fact_tab.ask(desk.place, None)
