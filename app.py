@@ -2,15 +2,14 @@
 
 import streamlit as st
 
-from ui.frame.menu import Menu
 from ui.server import warm_up
-from ui.tab import appearance, nav
+from ui.tab import drawing, nav
 
 nav.configure_page()
 nav.mark_shell_ready()
 
 LOGOS = {"light": "logo.svg", "dark": "logo-dark.svg"}
-st.logo(str(nav.STATIC / LOGOS[appearance.mode()]), icon_image=nav.ICON)
+st.logo(str(nav.STATIC / LOGOS[drawing.mode()]), icon_image=nav.ICON)
 
 if "is_logged_in" in st.user.to_dict():  # people sign in here
     from ui.frame.sidebar import require_person
@@ -19,10 +18,10 @@ if "is_logged_in" in st.user.to_dict():  # people sign in here
 
 pages = nav.build_pages()
 page = st.navigation(pages, position="hidden")
-menu = Menu(pages, page)
+menu = nav.Menu(pages, page)
 
 from ui.parts.components import draw_styles  # noqa: E402
-from ui.tab import drawing, selection, state  # noqa: E402
+from ui.tab import selection, state  # noqa: E402
 
 draw_styles()
 state.begin_run()

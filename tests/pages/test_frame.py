@@ -11,7 +11,7 @@ from memory_inspector.demo.conversations import FORGOTTEN_WORDS, MESSAGES
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory, recorded_session
-from ui.frame import opening, scrubber
+from ui.frame import header, scrubber
 from ui.tab import drawing, services
 from ui.tab.view import View
 
@@ -247,8 +247,8 @@ def test_a_large_session_is_read_while_its_page_says_how_far(demo_home, monkeypa
         go_on.wait(60)
         read_ahead(log, progress)
 
-    monkeypatch.setattr(opening, "LARGE", 10)
-    monkeypatch.setattr(opening, "SHOWN_AFTER_SECONDS", 0)
+    monkeypatch.setattr(header, "LARGE", 10)
+    monkeypatch.setattr(header, "SHOWN_AFTER_SECONDS", 0)
     monkeypatch.setattr(SessionLog, "read_ahead", waits)
     app = opened(page="context", session="demo", turn="5")
     unread = len(services.engine().open("demo").events())

@@ -13,7 +13,7 @@ from memory_core.access import Person, look_up_people
 from memory_core.models.openai_client import OpenAIChat
 from memory_inspector.server.jobs import Job
 from memory_inspector.upkeep.health import Check, Health
-from ui.frame import model_test
+from ui.frame import sidebar
 from ui.sessions import health
 from ui.tab import people, services
 
@@ -33,7 +33,7 @@ def tried(app, url, *, key=KEY, name=""):
     app.text_input(key="model__name").set_value(name)
     app.text_input(key="model__address").set_value(url).run()
     press(app, "Test")
-    assert services.engine().job(app.session_state[model_test._TRIAL]).wait(60)
+    assert services.engine().job(app.session_state[sidebar._TRIAL]).wait(60)
     app.run()
     assert not app.exception
     (told,) = [each.value.replace("\\", "") for each in (*app.success, *app.error)]
@@ -92,7 +92,7 @@ def test_a_viewer_has_the_server_ask_no_address_and_is_shown_none(app, role):
             client, job = OpenAIChat("small-one", api_key=KEY, base_url=server.url), Job("test")
             asked = nullcontext() if role == "curator" else pytest.raises(AccessError, match="needs the role curator")
             with asked:
-                model_test._ask(client, job)
+                sidebar._ask(client, job)
             client.close()
             app.run()
             assert not app.exception
@@ -129,7 +129,7 @@ def test_one_that_does_not_is_told_by_its_exact_reason_and_asked_once(app, step,
 
 def test_nobody_at_the_address_and_one_who_is_silent_are_told_apart(app, monkeypatch):
     assert tried(app, "http://127.0.0.1:9/v1").startswith("Nothing answers at ")
-    monkeypatch.setattr(model_test, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(sidebar, "PATIENCE_SECONDS", 0.3)
     with ScriptedServer(Step(delay=2, body={})) as server:
         assert tried(app, server.url) == "The model did not answer within 0.3 s."
 

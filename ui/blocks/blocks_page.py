@@ -40,7 +40,7 @@ from ui.parts.facts_limit import draw_limit
 from ui.parts.struck import draw_without, reason, struck
 from ui.recipes import section as recipes
 from ui.tab import nav
-from ui.tab.appearance import mode
+from ui.tab.drawing import mode
 from ui.tab.model import chosen_model, services_for
 from ui.tab.people import allowed, obstacle
 from ui.tab.services import engine

@@ -15,7 +15,7 @@ from memory_inspector.wording.terms import HELP
 from ui.parts.components import dialog, limits
 from ui.parts.drawer import NOTHING, Done, Drawer, leave
 from ui.parts.effect import draw_effect
-from ui.tab.appearance import mode
+from ui.tab.drawing import mode
 from ui.tab.services import engine
 
 _COLUMNS = (0.4, 0.3, 0.3)

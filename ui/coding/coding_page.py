@@ -20,7 +20,7 @@ from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from ui.coding.statement_views import WORDS, draw_compactions, draw_phrase, quoted
 from ui.parts.components import choose_view, empty, filled_rows, heading, unseen_heading
 from ui.parts.listing import pick_row
-from ui.tab import appearance, live, nav, state
+from ui.tab import drawing, live, nav, state
 
 VIEWS = {
     "compactions": "Compactions",
@@ -129,7 +129,7 @@ def _facts(opened: OpenSession, session: CodingSession) -> None:
             st.badge("live", icon=":material/sensors:", color="green", help="Written to in the last two minutes")
         st.badge(overview.program, color="gray")
         st.badge(plain(short(overview.project)), icon=":material/folder:", color="gray", help=plain(overview.folder))
-        st.badge(ago(written, time(), appearance.zone()), icon=":material/schedule:", color="gray")
+        st.badge(ago(written, time(), drawing.zone()), icon=":material/schedule:", color="gray")
         st.badge(count(calls, "call"), color="gray")
         total = sum(used.tokens for used in usage.values())
         st.badge(f"{tokens(total)} tokens", color="gray", help="Sent and written in all calls, subagents included")
@@ -245,7 +245,7 @@ def _list_row(one: SessionOverview) -> dict[str, Any]:
         "Tokens": one.tokens if one.read else None,
         "Cost": one.cost,
         "Calls": one.calls,
-        "Written": "live" if one.is_live(now) else ago(one.changed, now, appearance.zone()),
+        "Written": "live" if one.is_live(now) else ago(one.changed, now, drawing.zone()),
         "Program": one.problem or one.program,
     }
 

@@ -18,7 +18,7 @@ from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.formatting import ago, count, plain, short, size, tokens
 from ui.coding.statement_views import files_of, quoted
 from ui.parts.components import chart, empty, heading, numbers_table
-from ui.tab import appearance
+from ui.tab import drawing
 
 # -- each call's prompt by part, from the API's own numbers, and the largest things in it ---------
 
@@ -39,12 +39,12 @@ def draw_prompts(opened: OpenSession, session: CodingSession, branch: Branch) ->
     chosen = _call(len(calls), compactions)
     limit = model_limit(branch.calls, session.main.about.get("limit"))
     chart(
-        prompts_figure(calls, appearance.mode(), limit=limit, chosen=chosen, compactions=compactions),
+        prompts_figure(calls, drawing.mode(), limit=limit, chosen=chosen, compactions=compactions),
         key="code__prompts",
         alt=f"Prompts of {count(len(calls), 'call')} by part, the largest with "
         f"{tokens(max(call.usage.prompt for call in branch.calls))} tokens",
     )
-    st.markdown(f":small[{prompts_legend(calls, appearance.mode())}]")
+    st.markdown(f":small[{prompts_legend(calls, drawing.mode())}]")
     parts, largest = st.columns([2, 3], gap="large")
     with parts:
         _parts(calls[chosen - 1])
@@ -94,7 +94,7 @@ def _largest(items: list[SizedItem]) -> None:
         "tokens that nothing refers to later, judged by words that only they brought]]",
     )
     chart(
-        largest_figure(items, appearance.mode()),
+        largest_figure(items, drawing.mode()),
         key="code__largest",
         alt=f"The largest of {count(len(items), 'item')}, by part",
     )
@@ -226,7 +226,7 @@ def _file(file: MemoryFile, number: int) -> None:
             written = version.written
             if written is not None and written.at is not None:
                 note = quoted(written.note or "", 160)
-                st.markdown(f":small[:gray[{ago(written.at, time(), appearance.zone())}: {note}]]")
+                st.markdown(f":small[:gray[{ago(written.at, time(), drawing.zone())}: {note}]]")
         if file.note:
             st.markdown(f":small[:gray[{plain(file.note)}]]")
         for line in filter(str.strip, file.text.splitlines()[:MAX_LINES]):

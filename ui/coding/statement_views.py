@@ -22,7 +22,7 @@ from memory_inspector.wording.coding_text import OBSERVED, conclusion, kept_word
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from memory_inspector.wording.trace_text import ICONS
 from ui.parts.components import chart, dialog, empty, heading, open_view
-from ui.tab import appearance, state
+from ui.tab import drawing, state
 
 if TYPE_CHECKING:
     from memory_inspector.coding.memory_files import MemoryFile, Suggestion
@@ -209,7 +209,7 @@ def draw_phrase(opened: OpenSession, session: CodingSession, branch: Branch) -> 
         compactions = [window.calls[0].number for window in branch.compactions if window.calls]
         had = [(call.number, has) for call, has in trail.in_prompt]
         chart(
-            strip_figure(had, compactions, appearance.mode()),
+            strip_figure(had, compactions, drawing.mode()),
             key="code__strip",
             alt=f"{count(sum(has for _, has in had), 'call')} of {len(had):,} were sent it",
         )
@@ -270,7 +270,7 @@ def _keep_dialog(statement: str, opened: OpenSession, branch: Branch) -> None:
         file, quote, version = line.already
         st.warning(f"{plain(file.name)} says it already: {quoted(quote, 200)}", icon=":material/info:")
         if version.written is not None and version.written.at is not None:
-            since, note = ago(version.written.at, time(), appearance.zone()), quoted(version.written.note or "", 120)
+            since, note = ago(version.written.at, time(), drawing.zone()), quoted(version.written.note or "", 120)
             st.markdown(f":gray[Since {since}: {note}]")
     st.markdown(f"A line for **{plain(line.name)}**:")
     st.code(mask_keys(line.line), language=None, wrap_lines=True)

@@ -23,7 +23,7 @@ from ui.parts.components import chart, empty, heading, numbers_table, unseen_hea
 from ui.parts.watching import draw_watched
 from ui.settings_drawer import settings_dialog
 from ui.tab import nav
-from ui.tab.appearance import mode
+from ui.tab.drawing import mode
 from ui.tab.people import allowed
 from ui.tab.view import View
 

@@ -18,7 +18,7 @@ from ui.facts.fact_list import BESIDE_PIXELS, CHIP_COLOURS, MIN_PIXELS
 from ui.facts.fact_snapshot import FactSnapshot
 from ui.parts.components import empty, filled_rows, more_line
 from ui.parts.listing import pick_row
-from ui.tab import appearance
+from ui.tab import drawing
 
 # -- the decision on each found fact, the existing facts it was compared with, and the reason -----
 
@@ -76,7 +76,7 @@ def _list(desk: FactSnapshot, decisions: BlockDecisions, shown: Sequence[Decided
             "Found": st.column_config.TextColumn(width=FOUND_PIXELS),
             "Decision": st.column_config.MultiselectColumn(
                 options=list(COLOURS),
-                color=[CHIP_COLOURS[appearance.mode()][decision] for decision in COLOURS.values()],
+                color=[CHIP_COLOURS[drawing.mode()][decision] for decision in COLOURS.values()],
                 width=108,
                 pinned=True,
             ),

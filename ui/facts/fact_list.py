@@ -37,7 +37,7 @@ from memory_inspector.wording.formatting import plain, short, tokens
 from ui.facts import fact_tab
 from ui.parts.components import filled_rows
 from ui.parts.struck import brief, greyed
-from ui.tab import appearance
+from ui.tab import drawing
 
 BESIDE_PIXELS, MIN_PIXELS = 380, 300
 """Height in pixels used above and below the list; minimum height of the list."""
@@ -111,7 +111,7 @@ def draw_list(
     reasons = dict.fromkeys(states[place][0] for place in gone)
     # Selections are indexes into the list as drawn: another list needs another widget, with the selection passed in.
     key = fact_tab.key(place, f"list_{zlib.crc32(repr((view, ids, several)).encode())}")
-    colours = CHIP_COLOURS[appearance.mode()]
+    colours = CHIP_COLOURS[drawing.mode()]
     drawn: Any = filled_rows("facts__rows", len(shown), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
         greyed([_row(row, state, columns) for row, state in zip(shown, states, strict=True)], gone, "Fact"),
         key=key,

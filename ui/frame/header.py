@@ -13,17 +13,19 @@ import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError, NotFoundError, StoreError
 from memory_core.events import ConfigurationChanged, SessionBranched
+from memory_core.process import keep_loaded
+from memory_inspector.reading.outcomes import outcomes_of
+from memory_inspector.reading.event_rows import remembered
 from memory_inspector.server.jobs import Job
-from memory_inspector.wording.formatting import plain, tokens
+from memory_inspector.wording.formatting import count, plain, tokens
 from ui.chat import guide
-from ui.frame import opening
 from ui.frame.scrubber import draw_scrubber
 from ui.parts import facts_limit, flushing, forgetting, toasts, watching
 from ui.parts.components import empty, error_noticed
 from ui.sessions import connect
 from ui.sessions.session_dialogs import branch_dialog
 from ui.settings_drawer import settings_dialog
-from ui.tab import live, nav, selection, state
+from ui.tab import drawing, live, nav, selection, state
 from ui.tab.people import allowed
 from ui.tab.services import engine
 from ui.tab.view import View, memory_of, news, opened
@@ -109,7 +111,7 @@ def page(draw: Callable[[View], None], *, follows: bool = False) -> None:
         if session_id is None:
             empty("No session yet.", "Start a new one in the sidebar, or import a conversation.")
         elif job := _being_read.get():
-            opening.draw(job)
+            _draw_reading(job)
         else:
             view = _view.get() or opened(session_id)
             draw(view)
@@ -128,7 +130,7 @@ def page(draw: Callable[[View], None], *, follows: bool = False) -> None:
 def _opened(memory: Memory) -> tuple[View | None, Job | None]:
     """The view of a session, or the job that reads it."""
     try:
-        job = opening.reading(memory)
+        job = _reading(memory)
         return (None, job) if job else (opened(memory.session_id, memory), None)
     except MemoryInspectorError:  # the page reports the error
         return None, None
@@ -303,3 +305,59 @@ def draw_toast() -> None:
     """Draw the newest toast, in a container that is always there."""
     with st.container(key="toasts"):
         toasts.draw()
+
+
+# -- the first opening of a large session in this server ------------------------------------------
+
+
+LARGE = 20_000
+"""Minimum unread events for background reading; fewer are read within half a second before the page is drawn."""
+
+SHOWN_AFTER_SECONDS = 0.3
+"""Delay, in seconds, before the progress is shown."""
+
+LOOK_SECONDS = 0.3
+
+
+def _reading(memory: Memory) -> Job | None:
+    """The job that reads a large session's log and all that its blocks have stored; None if its pages can be drawn."""
+    key = f"\x00opening-{memory.session_id}"  # once per server process
+    job = engine().reading(key)
+    if job is None:
+        unread = memory.log.unread()
+        if unread < LARGE:
+            return None
+        job = engine().read(key, lambda job: _read_ahead(memory, job, unread))
+    # A short wait first: many sessions are read by then, and no progress flickers.
+    return None if job.wait(SHOWN_AFTER_SECONDS) else job
+
+
+def _read_ahead(memory: Memory, job: Job, unread: int) -> None:
+    whole = count(unread, "event")
+    job.add_progress(f"Reading the log of this session, {whole}")
+    memory.log.read_ahead(
+        lambda events: job.add_progress(
+            f"Reading the log of this session, {tokens(events)} of {whole}"
+            if events < unread
+            else "Reading what its blocks have stored"
+        )
+    )
+    job.add_progress("Working out what became of each message")
+    remembered(memory)
+    memory.log.query(outcomes_of)
+    memory.log.usage()
+    # The log just read stays in memory: Streamlit collects garbage after every run, and need not walk through it.
+    keep_loaded()
+
+
+def _draw_reading(job: Job) -> None:
+    """Show the progress; the page is redrawn when the job has ended, and reports any error itself."""
+
+    def look() -> None:
+        if job.done:
+            drawing.again()
+        st.markdown(f":shimmer[{job.progress[-1]}]")
+        st.markdown(":small[:gray[Needed once per start of the app. Other sessions can be opened meanwhile.]]")
+
+    with st.container(key="opening"):
+        st.fragment(look, run_every=LOOK_SECONDS)()

@@ -1,7 +1,12 @@
-"""The sidebar: the session with its actions, and the model that answers."""
+"""The sidebar: the session with its actions, the model that answers with a test of it, and who is signed in."""
 
+import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from copy import copy
+from functools import partial
 
 import streamlit as st
 
@@ -15,20 +20,23 @@ from memory_core import (
     delete_session,
     list_sessions,
 )
-from memory_core.access import acting_person
+from memory_core.access import STORING, acting_person, needs
 from memory_core.events import SessionImported, SessionRenamed, SessionReset
+from memory_core.messages import ChatMessage, MessageRole
 from memory_core.models.openai_client import DEFAULT_MODEL, OpenAIChat
 from memory_core.sessions.overview import has_graph
 from memory_inspector.reading.write_access import ROLE_MEANS
+from memory_inspector.server.jobs import Job
 from memory_inspector.server.people import sign_out
 from memory_inspector.server.shipped_demo import DEMO_SESSION, ensure_demo
+from memory_inspector.wording.event_sentences import seconds
 from memory_inspector.wording.formatting import count, plain, session_name, short
-from ui.frame import model_test
 from ui.frame.goto import draw_goto_button
 from ui.frame.keys import keys_dialog
+from ui.sessions import health
 from ui.sessions.health import at_a_glance
 from ui.sessions.session_dialogs import delete_dialog, new_dialog, rename_dialog, reset_dialog
-from ui.tab import model, nav, selection, state
+from ui.tab import drawing, model, nav, selection, state
 from ui.tab.entry_point import missing
 from ui.tab.people import allowed, obstacle
 from ui.tab.services import engine, engine_of
@@ -138,7 +146,7 @@ def _status_line(memory: Memory | None) -> None:
         title, icon, source = chosen.model.name, "cloud_off" if chosen.offline else "cloud", chosen.source
     except ConfigError as error:
         title, icon, source = "The model's address is wrong", "error", str(error)
-    model_test.take_over()
+    _take_over_trial()
     failed, problem = _failed_deliveries(memory), at_a_glance()
     # Failed deliveries come before the server's health, and both before the name of the model.
     if failed:
@@ -165,19 +173,19 @@ def _status_line(memory: Memory | None) -> None:
             type="password",
             key=model.KEY,
             help="Kept in this browser session only",
-            on_change=model_test.forget,
+            on_change=_forget_trial,
         )
         if chosen is not None and chosen.pasted:
             st.markdown(":small[:material/check: In use here, and forgotten when this tab is closed.]")
         if not obstacle():
             st.text_input(
-                "Base URL", key=model.ADDRESS, placeholder="the endpoint's own address", on_change=model_test.forget
+                "Base URL", key=model.ADDRESS, placeholder="the endpoint's own address", on_change=_forget_trial
             )
-        st.text_input("Model", key=model.NAME, placeholder=DEFAULT_MODEL, on_change=model_test.forget)
+        st.text_input("Model", key=model.NAME, placeholder=DEFAULT_MODEL, on_change=_forget_trial)
         if chosen is not None and isinstance(chosen.model, OpenAIChat):
             st.markdown(f":small[:material/key: {plain(model.key_line(chosen))}]")
             if not obstacle():
-                model_test.draw(chosen.model)
+                _draw_trial(chosen.model)
         st.markdown(
             ":small[:gray[Any OpenAI-compatible endpoint. The key is never stored, logged or exported. "
             "Without one, rules answer and learn, not a language model.]]"
@@ -268,3 +276,81 @@ def draw_person() -> None:
     with st.container(gap="xxsmall"):
         st.markdown(f":small[{plain(' · '.join(words))}]", help=f"{plain(person.id)}  \n{ROLE_MEANS[person.role]}")
         st.button("Sign out", type="tertiary", icon=":material/logout:", key="sign_out", on_click=_sign_out)
+
+
+# -- a test of the chosen model: one small request, reported in a sentence ------------------------
+
+
+PATIENCE_SECONDS = 15.0
+"""Time limit, in seconds, for the first word of a model's answer."""
+
+QUESTION = "Answer with the word: ready"
+LOOK_SECONDS = 0.3
+NAME_CHARACTERS = 60
+
+_TRIAL = "model__trial"
+_HEARD = "model__heard"
+"""Key under which the tab stores the id of the last test whose result was passed on to the health check."""
+
+
+def _forget_trial() -> None:
+    """Discard the result, because another key, address or model was entered."""
+    st.session_state.pop(_TRIAL, None)
+
+
+def _take_over_trial() -> None:
+    """Pass each successful result on to the health check once: a model that answered is not unreachable."""
+    key = st.session_state.get(_TRIAL, "")
+    job = engine().job(key)
+    # Passed on once, or an old success would override every later failure.
+    if job is not None and job.done and job.error is None and st.session_state.get(_HEARD) != key:
+        st.session_state[_HEARD] = key
+        health.model_answered()
+
+
+def _draw_trial(model: OpenAIChat) -> None:
+    """Draw the button, and the result of the last test."""
+    job = engine().job(st.session_state.get(_TRIAL, ""))
+    trying = job is not None and not job.done
+    st.button(
+        "Test", key="model__test", icon=":material/network_check:", disabled=trying, on_click=partial(_try, model)
+    )
+    if job is None:
+        return
+    if trying:
+        st.markdown(f":small[:shimmer[{plain(f'Asking {short(model.name, NAME_CHARACTERS)}')}]]")
+        # A fragment looks at the job, so that the page is not redrawn meanwhile.
+        st.fragment(partial(_look, job), run_every=LOOK_SECONDS)()
+    elif job.error is not None:
+        st.error(plain(job.error), icon=":material/error:")
+    else:
+        st.success(plain(job.text), icon=":material/check:")
+
+
+def _try(model: OpenAIChat) -> None:
+    # A job, so that nothing waits for the answer.
+    key = f"\x00model-{uuid.uuid4().hex}"  # in place of a session id: it belongs to no session
+    engine().start(key, key, partial(_ask, model))
+    st.session_state[_TRIAL] = key
+
+
+@needs(STORING)  # or a viewer would see what an address that only the server reaches answers
+def _ask(model: OpenAIChat, job: Job) -> None:
+    # A copy, so that the model keeps its own time limit and retries.
+    asked = copy(model)
+    asked.endpoint = model.endpoint.once(PATIENCE_SECONDS)
+    try:
+        asked.endpoint.client().chat.completions  # noqa: B018  (loads modules, which must not count in the time)
+        started = time.monotonic()
+        with closing(asked.stream([ChatMessage(role=MessageRole.USER, content=QUESTION)])) as reply:
+            next(iter(reply), None)
+            took = time.monotonic() - started
+    finally:
+        asked.close()
+    job.add_text(f"{short(model.name, NAME_CHARACTERS)} at {model.endpoint.host} answered in {seconds(took)}.")
+
+
+def _look(job: Job) -> None:
+    # A redraw would close an open dialog.
+    if job.done and not state.dialog_open():
+        drawing.again()

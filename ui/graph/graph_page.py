@@ -42,7 +42,7 @@ from ui.parts.components import chart, empty, filled, heading, numbers_table, un
 from ui.parts.listing import changes_dialog
 from ui.parts.sources import draw_source
 from ui.tab import nav, state
-from ui.tab.appearance import mode
+from ui.tab.drawing import mode
 from ui.tab.people import allowed
 from ui.tab.view import View
 

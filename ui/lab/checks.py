@@ -33,7 +33,7 @@ from ui.lab.tried_variants import OWN, Tried
 from ui.parts import watching
 from ui.parts.components import chart, conclusion, error_noticed, heading, open_view
 from ui.tab import nav, state
-from ui.tab.appearance import mode
+from ui.tab.drawing import mode
 from ui.tab.people import allowed
 from ui.tab.view import View, memory_of
 

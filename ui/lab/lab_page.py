@@ -32,7 +32,7 @@ from ui.lab.tried_variants import OWN, Desk
 from ui.parts import toasts
 from ui.parts.components import choose_view, conclusion, empty, error_noticed, heading
 from ui.tab import nav, state
-from ui.tab.appearance import mode
+from ui.tab.drawing import mode
 from ui.tab.people import allowed
 from ui.tab.view import View, memory_of, turn_at
 

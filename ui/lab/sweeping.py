@@ -47,7 +47,7 @@ from ui.lab.playing import StoppedError
 from ui.lab.tried_variants import Desk, Tried
 from ui.parts.components import chart, conclusion, open_view
 from ui.tab import state
-from ui.tab.appearance import mode
+from ui.tab.drawing import mode
 from ui.tab.services import engine
 from ui.tab.view import View
 

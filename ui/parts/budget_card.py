@@ -11,7 +11,7 @@ from memory_inspector.wording.formatting import tokens
 from memory_inspector.wording.terms import HELP
 from ui.parts.components import heading
 from ui.tab import state
-from ui.tab.appearance import mode
+from ui.tab.drawing import mode
 
 MOVING_SECONDS = 3.0
 """Duration, in seconds, of the animation of changed lanes; a page opened later shows them without it."""

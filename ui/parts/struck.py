@@ -12,7 +12,7 @@ from memory_inspector.reading.fact_rows import PUT_AWAY, STATES
 from memory_inspector.wording.formatting import plain, short, tokens
 from ui.parts.components import more_line
 from ui.tab import nav
-from ui.tab.appearance import mode
+from ui.tab.drawing import mode
 
 WordsOf = Callable[[Sequence[Ref]], Mapping[Ref, str]]
 """Function that returns the text of each reference; erased ones are missing."""

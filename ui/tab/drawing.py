@@ -9,14 +9,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, tzinfo
 from functools import partial
 from typing import Any, NoReturn
+from zoneinfo import ZoneInfo
 
 import streamlit as st
 from streamlit import runtime
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner import RerunData, RerunException, get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_run_context import ThreadState
+
+from memory_inspector.palette import Mode
 
 MAX_SECONDS = 1.0
 """Maximum seconds for which elements are held after a user's action; a slower page appears as it is drawn."""
@@ -289,3 +293,17 @@ def by_change(messages: list[Message], before: Drawn) -> tuple[list[Message], li
         if path:
             changed_places.add(path)
     return same, changed
+
+
+# -- the browser that is drawn for ----------------------------------------------------------------
+
+
+def mode() -> Mode:
+    """Return the appearance of this browser; light until it is known."""
+    return "dark" if st.context.theme.type == "dark" else "light"
+
+
+def zone() -> tzinfo:
+    """Return the time zone of this browser; UTC until it is known."""
+    name = st.context.timezone
+    return ZoneInfo(name) if name else UTC

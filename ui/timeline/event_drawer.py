@@ -44,7 +44,7 @@ from memory_inspector.wording.terms import marked
 from memory_inspector.wording.unit_names import TURN
 from ui.lab import tried_variants
 from ui.parts.components import dialog, heading
-from ui.tab import appearance, nav, state
+from ui.tab import drawing, nav, state
 from ui.tab.view import View
 from ui.timeline.opened_event import close
 
@@ -71,7 +71,7 @@ def event_drawer(view: View, position: int) -> None:
     words = words_in_log(view.memory, [record])
     line = describe(event, words)
     who = by_whom(record, in_full=True)
-    when = ago(record.at, time.time(), appearance.zone())
+    when = ago(record.at, time.time(), drawing.zone())
     turn = f"Turn {tokens(record.turn)}" if record.turn else "Before the first turn"
     _sentence(line, f"{turn} · {who} · {when}", view.history.kinds(position))
     _draw_omitted(view, record)

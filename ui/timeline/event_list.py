@@ -14,7 +14,7 @@ from memory_inspector.wording.formatting import ago, count, short, tokens
 from ui.lab.tried_variants import struck_in
 from ui.parts.components import filled, filled_rows, unseen_heading
 from ui.parts.struck import crossed_out, greyed
-from ui.tab import appearance
+from ui.tab import drawing
 from ui.tab.view import View
 from ui.timeline.opened_event import LIST, take_row
 
@@ -85,7 +85,7 @@ def _list(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> Non
 
 
 def _table(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> None:
-    now, clock = time.time(), appearance.zone()
+    now, clock = time.time(), drawing.zone()
     lines = timeline.lines(records, view.memory)
     # Only agents elsewhere report searches: without one there is nothing to compare.
     omitted = view.memory.trace.omitted_results(records, upto=view.position) if view.attached else {}

@@ -29,7 +29,7 @@ from ui.parts.components import chart, empty, heading, numbers_table
 from ui.parts.overlooked import draw_overlooked
 from ui.parts.watching import draw_watched
 from ui.tab import nav
-from ui.tab.appearance import mode
+from ui.tab.drawing import mode
 from ui.tab.view import View
 from ui.timeline.event_drawer import event_drawer
 from ui.timeline.event_list import draw_events
