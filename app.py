@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from ui.server import warm_up
+from ui.server import start
 from ui.tab import drawing, nav
 
 nav.configure_page()
@@ -55,4 +55,4 @@ else:
         nav.name_tab(page.title, session if page.title not in header.WITHOUT_CLOCK else None)
         keys.listen(page)
         page.run()
-warm_up.page_is_out()
+start.page_is_out()

@@ -196,13 +196,12 @@ CAPABILITIES = {
         "memory_inspector/figures/timeline_figures.py",
     ),
     "Page Blocks and settings": (
-        2_510,
-        "ui/blocks/*.py ui/settings_drawer.py ui/parts/setting_form.py memory_inspector/wording/block_*.py "
-        "memory_inspector/wording/settings.py",
+        2_440,
+        "ui/blocks/*.py ui/settings_drawer.py memory_inspector/wording/block_*.py memory_inspector/wording/settings.py",
     ),
     "Page Sessions, connect": (1_290, "ui/sessions/*.py memory_inspector/server/new_session.py"),
     "Frame, tab and parts of pages": (
-        4_110,
+        4_130,
         "app.py ui/__init__.py ui/frame/*.py ui/tab/*.py ui/parts/*.py pages/*.py memory_inspector/palette.py "
         "memory_inspector/wording/*.py memory_inspector/reading/*.py memory_inspector/figures/*.py",
     ),

@@ -13,9 +13,8 @@ from memory_inspector.wording.formatting import plain, tokens
 from memory_inspector.wording.settings import SETTINGS, setting_words
 from memory_inspector.wording.terms import HELP
 from ui.parts.components import dialog
-from ui.parts.drawer import NOTHING, Done, Drawer, leave
 from ui.parts.effect import flush_line, over_line, shown_when_over, size_line, unknown_line
-from ui.parts.setting_form import change_settings, draw_setting
+from ui.parts.fields import NOTHING, Done, Drawer, change_settings, draw_setting, leave
 from ui.tab import nav
 from ui.tab.services import engine
 

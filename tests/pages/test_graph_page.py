@@ -10,7 +10,7 @@ from memory_inspector.files.graph_files import write_graph
 from memory_inspector.reading.event_rows import remembered
 from memory_inspector.wording.event_sentences.event_words import words_in_log
 from memory_inspector.wording.story import story
-from ui.chat.memory_panel import STORY_KINDS
+from ui.chat.chat_page import STORY_KINDS
 from ui.graph import graph_dialogs, graph_tab
 from ui.sessions.exporting import exports
 from ui.tab import services

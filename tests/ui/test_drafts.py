@@ -3,14 +3,14 @@
 import pytest
 
 from ui.blocks import editor
-from ui.parts import drawer
-from ui.parts.drawer import Draft, draft, forget, keep_draft, leave, open_draft
+from ui.parts import fields
+from ui.parts.fields import Draft, draft, forget_draft, keep_draft, leave, open_draft
 
 
 @pytest.fixture(autouse=True)
 def session_state(monkeypatch):
     state = {"box": "typed"}
-    monkeypatch.setattr(drawer.st, "session_state", state)
+    monkeypatch.setattr(fields.st, "session_state", state)
     return state
 
 
@@ -27,7 +27,7 @@ def test_what_a_discarded_edit_left_in_its_fields_is_not_in_the_next_one(session
     session_state |= {"box": "typed", "limit": 7, "other": 1}  # of a run that ended before Streamlit dropped them
     assert draft("edit", Draft(3), "box", "limit") == Draft(3)
     assert session_state["box"] == "typed"
-    forget("edit")
+    forget_draft("edit")
     draft("edit", Draft(4), "box", "limit")
     assert not {"box", "limit"} & session_state.keys()
     assert session_state["other"] == 1
@@ -38,7 +38,7 @@ def test_one_that_was_saved_or_discarded_takes_nothing_more_whether_it_was_drawn
     draft("edit", Draft(3), "box")
     keep_draft("edit", Draft(3, saved=True))
     if drawn:
-        forget("edit")
+        forget_draft("edit")
     assert open_draft("edit") is None
 
 

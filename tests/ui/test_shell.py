@@ -6,9 +6,8 @@ from importlib.resources import files
 
 import pytest
 
-from ui.server.assets import FOLDER, Assets
 from ui.server.security import SHELL
-from ui.server.shell import PARTS, STYLE, Shell, head, needed_files
+from ui.server.shell import FOLDER, PARTS, STYLE, Assets, Shell, head, needed_files
 from ui.tab.nav import SIDEBAR_PIXELS, STATIC
 
 HTML = (b"content-type", b"text/html; charset=utf-8")

@@ -16,9 +16,8 @@ from memory_inspector.wording.formatting import plain, short
 from memory_inspector.wording.settings import Setting, setting_words
 from ui.parts import toasts
 from ui.parts.components import closing_buttons, dialog, error_noticed
-from ui.parts.drawer import NOTHING, Done, Drawer, leave
 from ui.parts.effect import draw_effect
-from ui.parts.setting_form import change_settings, draw_setting
+from ui.parts.fields import NOTHING, Done, Drawer, change_settings, draw_setting, leave
 from ui.tab.services import engine
 
 

@@ -21,9 +21,19 @@ from memory_inspector.wording.unit_names import stored, unit_of
 from ui.blocks.versions import draw_difference, draw_versions, restore, text_block
 from ui.parts import toasts
 from ui.parts.components import closing_buttons, dialog, drawer_actions, error_noticed, give_while_typing
-from ui.parts.drawer import Done, Draft, Drawer, draft, draw_conflict, forget, keep_draft, leave, open_draft
 from ui.parts.effect import draw_effect
-from ui.parts.setting_form import draw_setting
+from ui.parts.fields import (
+    Done,
+    Draft,
+    Drawer,
+    draft,
+    draw_conflict,
+    draw_setting,
+    forget_draft,
+    keep_draft,
+    leave,
+    open_draft,
+)
 from ui.tab.model import chosen_model, services_for
 from ui.tab.services import engine
 
@@ -53,7 +63,7 @@ def edit_dialog(session_id: str, name: str) -> None:
     else:
         opened = draft(key, Draft(unsaved.began, since=unsaved.at), box)
     if opened.saved:  # before its widgets are drawn again, which would keep their values
-        forget(key)
+        forget_draft(key)
         st.rerun()
     st.session_state.setdefault(box, current if unsaved is None else unsaved.value)
     st.markdown(f"**{plain(name)}**")

@@ -13,8 +13,8 @@ from memory_inspector.wording.block_card_text import labelled, strip
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.terms import HELP
 from ui.parts.components import dialog, limits
-from ui.parts.drawer import NOTHING, Done, Drawer, leave
 from ui.parts.effect import draw_effect
+from ui.parts.fields import NOTHING, Done, Drawer, leave
 from ui.tab.drawing import mode
 from ui.tab.services import engine
 

@@ -17,8 +17,8 @@ from memory_inspector.wording.marked_text import MAX_LINES, difference
 from memory_inspector.wording.summary_text import as_lines, by_whom, lost_line, origin_line
 from ui.parts import toasts
 from ui.parts.components import dialog
-from ui.parts.drawer import Draft, draft, forget, keep_draft, open_draft
 from ui.parts.effect import draw_effect
+from ui.parts.fields import Draft, draft, forget_draft, keep_draft, open_draft
 from ui.tab.services import engine
 
 NOTE_CHARACTERS = 40
@@ -39,7 +39,7 @@ def history_dialog(session_id: str, name: str) -> None:
     opened = draft(key, Draft(attached.record.revision), _version_key(key))
     # A version was restored: the rerun closes the dialog, so that the page shows the restored text.
     if opened.message is not None:
-        forget(key)
+        forget_draft(key)
         st.rerun()
     if opened.problem is not None:
         st.error(plain(opened.problem))

@@ -36,7 +36,7 @@ from ui.facts.fact_tab import UnsavedWords
 from ui.facts.review import draw_choices, others_of
 from ui.parts import probing
 from ui.parts.components import heading, more_line
-from ui.parts.sources import draw_source
+from ui.parts.listing import draw_source
 from ui.parts.struck import reason, struck
 from ui.tab import nav
 from ui.tab.people import allowed, obstacle

@@ -21,7 +21,7 @@ from memory_core.planning.curation import SuppressedFact
 from memory_core.planning.fact_merging import Fact
 from memory_inspector.reading.fact_history import BlockDecisions, decisions_of
 from memory_inspector.reading.fact_rows import ShownFact, Source
-from ui.parts.sources import source_messages
+from ui.parts.listing import source_messages
 from ui.tab.view import View
 
 _HANDLED = fact_slice.HANDLED | message_slice.HANDLED | block_slice.HANDLED

@@ -39,8 +39,7 @@ from ui.graph import graph_dialogs, graph_tab
 from ui.graph.graph_tab import GraphSnapshot, read_desk, sources_of
 from ui.parts import forgetting
 from ui.parts.components import chart, empty, filled, heading, numbers_table, unseen_heading
-from ui.parts.listing import changes_dialog
-from ui.parts.sources import draw_source
+from ui.parts.listing import changes_dialog, draw_source
 from ui.tab import nav, state
 from ui.tab.drawing import mode
 from ui.tab.people import allowed

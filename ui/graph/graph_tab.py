@@ -17,8 +17,7 @@ from memory_inspector.reading.graph_neighbourhood import RelationSource
 from ui.parts import toasts
 from ui.parts.components import noticed
 from ui.parts.effect import foreseen, next_prompt
-from ui.parts.listing import BlockChoice
-from ui.parts.sources import source_messages
+from ui.parts.listing import BlockChoice, source_messages
 from ui.tab import state
 from ui.tab.view import View
 

@@ -18,7 +18,7 @@ from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.settings import SETTINGS, Setting, setting_of, value_words
 from ui.lab import tried_variants
 from ui.lab.tried_variants import Tried
-from ui.parts.setting_form import draw_setting
+from ui.parts.fields import draw_setting
 
 LEAST_LIMIT = 50
 """Smallest token limit that can be tried; below it a prompt holds only its question."""

@@ -12,7 +12,7 @@ from memory_core.planning.fact_merging import LimitEffect
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.parts import toasts
 from ui.parts.components import error_noticed
-from ui.parts.setting_form import change_settings
+from ui.parts.fields import change_settings
 from ui.tab.people import allowed
 from ui.tab.services import engine
 from ui.tab.view import View

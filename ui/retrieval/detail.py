@@ -30,8 +30,8 @@ from memory_inspector.wording.unit_names import from_turn, stored, stored_plural
 from ui.parts import toasts
 from ui.parts.components import closing_buttons, dialog, error_noticed, heading
 from ui.parts.effect import draw_effect
+from ui.parts.fields import change_settings
 from ui.parts.listing import pick_row
-from ui.parts.setting_form import change_settings
 from ui.retrieval import search_state, tuning
 from ui.tab import nav, state
 from ui.tab.people import allowed

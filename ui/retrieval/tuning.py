@@ -16,7 +16,7 @@ from memory_inspector.wording.settings import SETTINGS
 from memory_inspector.wording.unit_names import stored_plural
 from ui.parts import toasts
 from ui.parts.effect import draw_effect
-from ui.parts.setting_form import change_settings, draw_setting
+from ui.parts.fields import change_settings, draw_setting
 from ui.retrieval import search_state
 from ui.tab import state
 from ui.tab.people import allowed

@@ -1,8 +1,4 @@
-"""Additions to the head of Streamlit's page: space for the sidebar, the styles, preloads of its scripts.
-
-Streamlit's own page starts without a sidebar and gets it with the first message of the first run; everything beside it
-then moves. Nothing that a script draws can come earlier, so the additions are put in the page's head.
-"""
+"""Streamlit's own page and its files, as this server sends them: with a longer head, and without a thread."""
 
 import re
 from collections.abc import Iterable
@@ -17,6 +13,10 @@ from ui.tab.nav import SIDEBAR_PIXELS, STATIC
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+# -- the head of the page: space for the sidebar, the styles, preloads of its scripts -------------
+
 
 STYLE = (
     # Streamlit's own screen width from which the sidebar is beside the page and not above it; the sign-in has none
@@ -64,7 +64,11 @@ def head() -> str:
 
 
 class Shell:
-    """ASGI middleware that ends the head of every HTML page with `head()` and leaves everything else alone."""
+    """ASGI middleware that ends the head of every HTML page with `head()` and leaves everything else alone.
+
+    Streamlit's own page starts without a sidebar and gets it with the first message of the first run; everything beside
+    it then moves. Nothing that a script draws can come earlier.
+    """
 
     def __init__(self, app: "ASGIApp") -> None:
         self.app = app
@@ -110,3 +114,48 @@ def _is_page(start: "Message") -> bool:
     headers = Headers(raw=start["headers"])
     html = headers.get("content-type", "").startswith("text/html") and "content-encoding" not in headers
     return start["status"] == 200 and html
+
+
+# -- its scripts, styles and fonts, served without a thread: a first visit loads a hundred --------
+
+
+FOLDER = Path(streamlit.__file__).parent / "static" / "static"
+
+_TYPES = {".js": b"text/javascript; charset=utf-8", ".css": b"text/css; charset=utf-8", ".woff2": b"font/woff2"}
+_FOR_GOOD = b"public, immutable, max-age=31536000"
+"""Cache-Control value, as Streamlit sets it for these files; their names contain a hash of the content."""
+
+
+class Assets:
+    """ASGI middleware that serves only the files present in Streamlit's folder when the server starts; all other
+    requests are passed on to Streamlit.
+
+    Streamlit takes several turns of a thread pool per file, 1.3 ms of processor time for a small file and 11 ms for the
+    largest. While another thread imports the engine, every turn also waits for the interpreter lock.
+    """
+
+    def __init__(self, app: "ASGIApp", folder: Path = FOLDER) -> None:
+        self.app = app
+        # The list is made once: a name from the network is only looked up in it, and can never lead out of the folder.
+        files = (path for path in folder.glob("*/*") if path.suffix in _TYPES and path.is_file())
+        self._files = {f"/static/{path.parent.name}/{path.name}": path for path in files}
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        # Parts of a file (a Range header) are left to Streamlit, which knows how to answer them.
+        path = self._files.get(scope["path"]) if _asks_for_all(scope) else None
+        try:
+            body = path.read_bytes() if path else None
+        except OSError:  # removed by an update: let Streamlit answer
+            body = None
+        if path is None or body is None:
+            await self.app(scope, receive, send)
+            return
+        length = str(len(body)).encode()
+        headers = [(b"content-type", _TYPES[path.suffix]), (b"content-length", length), (b"cache-control", _FOR_GOOD)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+def _asks_for_all(scope: "Scope") -> bool:
+    """Tell whether the request is a GET for a complete file."""
+    return scope["type"] == "http" and scope["method"] == "GET" and all(n != b"range" for n, _ in scope["headers"])

@@ -1,23 +1,107 @@
-"""A drawer of fields: unsaved values outlive it, and are applied only if the stored values have not changed since.
+"""Fields that change what is stored: the widget of a setting, and drawers whose unsaved values outlive them.
 
-A drawer's widget keys disappear when it is closed, however that happens; a draft without its widget is left over from
-an earlier opening and is not used again. The last keystrokes may arrive after the drawer was closed: an abandoned
-draft still takes them, a saved or discarded one does not.
+A drawer's values are applied only if the stored values have not changed since. Its widget keys disappear when it is
+closed, however that happens; a draft without its widget is left over from an earlier opening and is not used again. The
+last keystrokes may arrive after the drawer was closed: an abandoned draft still takes them, a saved or discarded one
+does not.
 """
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import streamlit as st
+from pydantic import BaseModel
+from streamlit.delta_generator import DeltaGenerator
 
 from memory_core import ConflictError, MemoryInspectorError
 from memory_inspector.server.unsaved_texts import Place
 from memory_inspector.wording.formatting import ago, plain, tokens
+from memory_inspector.wording.settings import Setting
 from ui.parts import toasts
-from ui.parts.components import drawer_actions, give_while_typing
+from ui.parts.components import drawer_actions, give_while_typing, limits
 from ui.tab.services import engine
+
+# -- a setting: its widget, the same wherever it can be changed, and its change with undo ---------
+
+
+MAX_CHARACTERS = 1_000
+"""Maximum characters of a text setting."""
+
+
+def draw_setting(
+    setting: Setting,
+    model: type[BaseModel],
+    key: str,
+    *,
+    on_change: Callable[..., object],
+    args: tuple[object, ...] = (),
+    empty: str | None = None,
+    where: DeltaGenerator | None = None,
+    **more: Any,
+) -> Any:
+    """Draw the widget of a setting with the bounds that `model` declares; its value is in the session state.
+
+    `empty`: placeholder of a number field that is empty; the meaning of None by default. `more` replaces arguments of
+    the widget, such as `help`, `step` or `max_value`.
+    """
+    place = where if where is not None else st
+    usual: dict[str, Any] = {"key": key, "help": setting.help, "on_change": on_change, "args": args}
+    if setting.sort == "toggle":
+        return place.toggle(setting.title, **usual | more)
+    if setting.sort == "text":
+        return place.text_area(setting.title, max_chars=MAX_CHARACTERS, height=100, **usual | more)
+    if setting.sort == "labels":
+        return place.multiselect(
+            setting.title,
+            # Every chosen label must be among the options, whether it is suggested or was typed.
+            list(dict.fromkeys((*st.session_state[key], *setting.offered))),
+            accept_new_options=True,
+            placeholder=setting.without,
+            **usual | more,
+        )
+    if setting.choices is not None:
+        choices = setting.choices
+        return place.selectbox(
+            setting.title, list(choices), format_func=lambda value: choices.get(value, value), **usual | more
+        )
+    number: type[int] | type[float] = float if setting.sort == "share" else int
+    # Streamlit wants value, bounds and step of one number type.
+    bounds = {"min_value": 1, "max_value": 100} if setting.sort == "percent" else limits(model, setting.name, number)
+    return place.number_input(
+        setting.title,
+        **usual
+        | bounds
+        | {
+            "value": None,  # only a field that begins empty can be emptied
+            "step": 0.01 if number is float else setting.step,
+            "placeholder": empty if empty is not None else setting.without if setting.optional else None,
+        }
+        | more,
+    )
+
+
+def change_settings(
+    session_id: str, block: str | None, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Callable[[], object]:
+    """Change settings of a block, or of the session (None), and return the function that changes them back.
+
+    Raises:
+        ConflictError: they are not as `before` any more: a later change by somebody else is not undone either.
+        MemoryInspectorError: a value is impossible, or the block was removed; nothing was changed.
+    """
+    memory = engine().open(session_id)
+    if block is None:
+        memory.configure(opened=before, **after)
+    else:
+        memory.blocks.configure(block, opened=before, **after)
+    return partial(change_settings, session_id, block, after, before)
+
+
+# -- drafts: the unsaved values of a drawer -------------------------------------------------------
+
 
 _DRAFTS = "blocks_drafts"
 
@@ -74,7 +158,7 @@ def keep_draft(key: str, changed: Draft) -> None:
     _drafts()[key] = changed
 
 
-def forget(key: str, *widgets: str) -> None:
+def forget_draft(key: str, *widgets: str) -> None:
     """Remove a draft and the keys of its widgets."""
     _drafts().pop(key, None)
     for widget in widgets:
@@ -145,7 +229,7 @@ class Drawer:
             begun = Draft(values=self._unsaved.began, since=self._unsaved.at)
         self._draft = draft(self._key, begun, *map(self.widget, stored))
         if self._draft.saved:  # before its widgets are drawn once more, which would keep their values
-            forget(self._key)
+            forget_draft(self._key)
             st.rerun()
         self.opened = self._draft.values
         """Stored values when the drawer was opened; changes are relative to them."""

@@ -1,4 +1,4 @@
-"""Preloading of what takes seconds, in the order of need: the first page, and only then the models.
+"""The start of the server: what this app needs nothing of is left out, and what takes seconds is loaded ahead.
 
 No import of the engine or of a page at the top, so that the server answers before any of them is loaded.
 """
@@ -8,7 +8,37 @@ import logging
 import sys
 import threading
 
+from streamlit import delta_generator
+from streamlit.components.v2.component_manager import BidiComponentManager
+from streamlit.runtime.pages_manager import PagesManager
+
 from memory_inspector.reading import coding_homes
+
+# -- what is left out of Streamlit ----------------------------------------------------------------
+
+
+def leave_out() -> None:
+    """Disable steps of Streamlit's start, and of its first page; must be called before the server is created.
+
+    There is no public switch for them; a test fails if Streamlit renames any of the attributes set here.
+    """
+    # Otherwise the first browser shows the files of `pages/` in Streamlit's own menu, in a width of its own, until
+    # app.py has declared the pages.
+    PagesManager.uses_pages_directory = False
+    # Otherwise every installed package is searched for components, 0.3 s with 150 packages. This app draws only with
+    # its own.
+    BidiComponentManager.discover_and_register_components = _nothing_installed  # type: ignore[method-assign]
+    # Otherwise the first element makes Streamlit check whether this is a Python prompt, by the source files of all
+    # loaded modules: 0.1 s.
+    delta_generator._use_warning_has_been_displayed = True
+
+
+def _nothing_installed(self: BidiComponentManager, *, start_file_watching: bool = True) -> None:
+    pass
+
+
+# -- what is loaded ahead, in the order of need: the first page, and only then the models ---------
+
 
 FIRST_PAGE_SECONDS = 10.0
 """Maximum seconds that the models wait for a first page; nobody may be coming."""
