@@ -109,10 +109,10 @@ CAPABILITIES = {
         "memory_core/models/embedding.py memory_core/models/static_embedding.py",
     ),
     "Summary": (
-        1_260,
+        1_160,
         "memory_core/blocks/summary.py memory_core/planning/running_summary.py memory_core/models/summarising.py "
         "memory_core/store/summary_rows.py memory_core/curation/summary_desk.py "
-        "memory_inspector/wording/summary_text.py ui/blocks/rewriting.py",
+        "memory_inspector/wording/summary_text.py",
     ),
     "Graph: block, relations, desk": (
         2_690,
@@ -129,7 +129,7 @@ CAPABILITIES = {
     "Recipes, memory systems, self-editing agent": (
         3_320,
         "memory_core/recipes.py memory_core/systems/*.py memory_core/agent/*.py memory_core/sessions/switch_recipe.py "
-        "ui/recipes/*.py memory_inspector/reading/recipe_rows.py",
+        "ui/blocks/recipe_section.py memory_inspector/reading/recipe_rows.py",
     ),
     "Formats of messages": (1_390, "memory_core/formats/*.py"),
     "Trace and its fixes, watched, overlooked": (
@@ -196,7 +196,7 @@ CAPABILITIES = {
         "memory_inspector/figures/timeline_figures.py",
     ),
     "Page Blocks and settings": (
-        2_440,
+        2_530,
         "ui/blocks/*.py ui/settings_drawer.py memory_inspector/wording/block_*.py memory_inspector/wording/settings.py",
     ),
     "Page Sessions, connect": (1_290, "ui/sessions/*.py memory_inspector/server/new_session.py"),

@@ -49,7 +49,7 @@ def edit(name="Instructions", session="demo"):
 
 
 def order(session="demo"):
-    return dialog("ui.blocks.order", "order_dialog", session)
+    return dialog("ui.blocks.block_settings", "order_dialog", session)
 
 
 def settings_of(name, session="demo"):
@@ -297,7 +297,7 @@ def test_an_editor_of_a_block_that_was_removed_says_so(demo_home):
 def test_the_history_shows_what_changed_and_restores_a_version_with_its_effect(demo_home):
     first = texts()[0]
     demo().blocks.edit("Instructions", first.replace("Be brief.", "Be long."))
-    drawn = dialog("ui.blocks.versions", "history_dialog", "demo", "Instructions")
+    drawn = dialog("ui.blocks.block_text", "history_dialog", "demo", "Instructions")
     assert "-Be brief. Ask before you book anything.\n+Be long." in drawn.code[0].value
     drawn.selectbox[0].set_value(1).run()
     assert "Next prompt:" in joined(drawn)
@@ -307,7 +307,7 @@ def test_the_history_shows_what_changed_and_restores_a_version_with_its_effect(d
 
 def test_a_version_is_not_restored_over_what_another_tab_wrote(demo_home):
     demo().blocks.edit("Instructions", "Second.")
-    drawn = dialog("ui.blocks.versions", "history_dialog", "demo", "Instructions")
+    drawn = dialog("ui.blocks.block_text", "history_dialog", "demo", "Instructions")
     drawn.selectbox[0].set_value(1).run()
     restore = button(drawn, "Restore version 1")
     demo().blocks.edit("Instructions", "Third.")
@@ -438,7 +438,7 @@ def test_the_place_in_the_prompt_is_changed(demo_home, name, place, after):
 
 @pytest.mark.parametrize("since", [None, 9])
 def test_an_order_is_said_and_undone_unless_it_was_changed_since(demo_home, since):
-    drawn = with_toasts("ui.blocks.order", "order_dialog", "demo")
+    drawn = with_toasts("ui.blocks.block_settings", "order_dialog", "demo")
     priority_of(drawn, "Facts").set_value(3).run()
     field(drawn, "Place of Facts in the prompt").set_value(1).run()
     click(drawn, "blocks__order_apply")

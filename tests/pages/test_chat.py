@@ -380,7 +380,7 @@ def test_an_edit_from_another_tab_is_not_overwritten(demo_home):
 def test_an_earlier_text_is_restored(demo_home):
     before = demo().blocks.revisions("Instructions")[0].text
     demo().blocks.edit("Instructions", "Other.")
-    drawn = dialog("ui.blocks.versions", "history_dialog", "demo", "Instructions")
+    drawn = dialog("ui.blocks.block_text", "history_dialog", "demo", "Instructions")
     drawn.selectbox[0].set_value(1).run()
     button(drawn, "Restore").click().run()
     assert [revision.text for revision in demo().blocks.revisions("Instructions")] == [before, "Other.", before]

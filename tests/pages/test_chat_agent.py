@@ -142,7 +142,7 @@ def test_an_edit_of_the_agent_is_a_version_that_can_be_taken_back(memory):
     app = opened(page="blocks", session=memory.session_id)
     assert not app.exception
     assert "18 of 2,000 characters" in joined(app)
-    drawn = dialog("ui.blocks.versions", "history_dialog", memory.session_id, "Human")
+    drawn = dialog("ui.blocks.block_text", "history_dialog", memory.session_id, "Human")
     assert "+Sam lives in Porto" in drawn.code[0].value
     drawn.selectbox[0].set_value(1).run()
     button(drawn, "Restore version 1").click().run()

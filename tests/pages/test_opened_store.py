@@ -72,7 +72,7 @@ def test_the_versions_of_a_note_can_be_looked_at_and_not_restored(home, tmp_path
     wait_until(lambda: len(shared_engine.open(session_id).blocks.revisions("a.md")) == 2)
     blocks = opened(page="blocks", session=session_id)
     assert [each.label for each in blocks.button if each.key == "blocks__history_a.md"] == ["History"]
-    drawn = dialog("ui.blocks.versions", "history_dialog", session_id, "a.md")
+    drawn = dialog("ui.blocks.block_text", "history_dialog", session_id, "a.md")
     drawn.selectbox[0].set_value(1).run()
     assert not drawn.exception
     assert "One." in " ".join(each.value for each in drawn.code)

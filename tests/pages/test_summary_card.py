@@ -11,7 +11,7 @@ from memory_core import ChatMessage, SummaryMemoryBlock
 from memory_core.planning.running_summary import sentences
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory
-from ui.blocks.rewriting import rewrite, rewriting
+from ui.blocks.block_text import rewrite, rewriting
 from ui.tab import services
 
 pytestmark = pytest.mark.slow
@@ -58,11 +58,11 @@ def drawer(module, name, *args):
 
 
 def history(memory):
-    return drawer("ui.blocks.versions", "history_dialog", memory.session_id, "Summary")
+    return drawer("ui.blocks.block_text", "history_dialog", memory.session_id, "Summary")
 
 
 def asked(memory):
-    return drawer("ui.blocks.rewriting", "rewrite_dialog", memory.session_id, "Summary")
+    return drawer("ui.blocks.block_text", "rewrite_dialog", memory.session_id, "Summary")
 
 
 def by_model(monkeypatch, scribe):

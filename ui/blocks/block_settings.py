@@ -1,4 +1,4 @@
-"""Dialogs for one block's settings: common ones (on or off, cutting, messages) and those of its kind."""
+"""Dialogs for settings of blocks: common ones of a block, those of its kind, and the order of all by numbers."""
 
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -9,15 +9,20 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from memory_core import BaseMemoryBlock, ConflictError, Memory
 from memory_core.blocks import BUILT_IN
+from memory_core.planning.context_plan import cut_order
 from memory_core.text import listed
+from memory_inspector.wording.block_card_text import labelled, strip
 from memory_inspector.wording.block_kinds import kind_of, settings_of
-from memory_inspector.wording.formatting import plain, short
+from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.settings import Setting, setting_words
+from memory_inspector.wording.terms import HELP
 from ui.parts import toasts
-from ui.parts.components import closing_buttons, dialog, error_noticed
+from ui.parts.components import closing_buttons, dialog, error_noticed, limits
 from ui.parts.effect import draw_effect
 from ui.parts.fields import NOTHING, Done, Drawer, change_settings, draw_setting, leave
+from ui.tab.drawing import mode
 from ui.tab.services import engine
 
 
@@ -168,3 +173,141 @@ def _apply(session_id: str, name: str, drawer: Drawer) -> Done:
     undo = change_settings(session_id, name, before, changed)
     changes_listed = listed([setting_words(setting, changed[setting], before[setting]) for setting in changed])
     return f"{short(name)}: {changes_listed}.", undo
+
+
+# -- the order of the blocks: their priorities and their places in the prompt ---------------------
+
+
+_COLUMNS = (0.4, 0.3, 0.3)
+
+
+@dialog("Change order", "format_list_numbered", side=True, on_dismiss=leave)
+def order_dialog(session_id: str) -> None:
+    """Set the priority of each block and its place in the prompt. Rows are not reordered while editing."""
+    memory = engine().open(session_id)
+    theirs = _priorities(memory)
+    if not theirs:
+        st.markdown("This session has no blocks.")
+        return
+    stored = {_PRIORITY + name: number for name, number in theirs.items()}
+    stored |= {_PLACE + name: at for at, name in enumerate(theirs, start=1)}
+    drawer = Drawer("blocks__order_", ("order", session_id), stored)
+    # Rows keep the order in which the drawer was opened; blocks removed since are left out.
+    names = [name for name in _by_name(_PRIORITY, drawer.opened) if name in theirs]
+    kinds = {attached.name: attached.kind for attached in memory.blocks}
+    _draw_rows(drawer, names, kinds, memory.session.config.truncation_order)
+    planned = _by_name(_PRIORITY, drawer.chosen())
+    changed, reordered = _wished(drawer, names)
+    order = reordered or names
+    cuts = cut_order({name: planned[name] for name in order}, memory.session.config.truncation_order)
+    st.markdown(f":small[{strip(cuts, planned, kinds, mode())}]")
+    # Fewer different numbers than blocks: some are equal, and then the place in the prompt decides.
+    if len(set(planned.values()) - {0}) < sum(1 for number in planned.values() if number):
+        st.markdown(":small[:gray[Of blocks with the same number, the first in the prompt is cut first.]]")
+    if reordered:
+        in_prompt = ", ".join(plain(short(block)) for block in order)
+        st.markdown(f":small[In the prompt: {in_prompt}.]")
+    # Only priorities have an effect to preview and to refuse; another order is always possible.
+    possible = not changed or draw_effect(memory, blocks={name: {"priority": n} for name, n in changed.items()})
+    dirty = bool(changed or reordered)
+    drawer.end(partial(_apply_order, session_id, drawer, names), changed=dirty, ready=dirty and possible)
+
+
+_PRIORITY, _PLACE = "priority_", "place_"
+"""Prefixes of the names of a block's two fields, before the block's name."""
+
+
+def _by_name(sort: str, fields: Mapping[str, int]) -> dict[str, int]:
+    """Return the values of the fields whose names begin with `sort`, by block."""
+    return {field.removeprefix(sort): int(number) for field, number in fields.items() if field.startswith(sort)}
+
+
+def _wished(drawer: Drawer, names: list[str]) -> tuple[dict[str, int], tuple[str, ...] | None]:
+    """Changed priorities by block, and the new order in the prompt if it changed."""
+    was, chosen = drawer.opened, drawer.chosen()
+    opened = _by_name(_PRIORITY, was)
+    changed = {name: number for name, number in _by_name(_PRIORITY, chosen).items() if opened[name] != number}
+    order = _ordered(names, _by_name(_PLACE, was), _by_name(_PLACE, chosen))
+    return changed, tuple(order) if order != names else None
+
+
+def _draw_rows(drawer: Drawer, names: list[str], kinds: Mapping[str, str], truncation_order: str) -> None:
+    largest = truncation_order == "largest_first"
+    heads = st.columns(_COLUMNS, vertical_alignment="bottom")
+    heads[0].markdown(":small[Block]")
+    heads[1].markdown(":small[Priority]", help=HELP["priority" if largest else "priority_smallest"])
+    heads[2].markdown(":small[Place in the prompt]")
+    for name in names:
+        row = st.columns(_COLUMNS, vertical_alignment="center")
+        shown = labelled(name, kinds.get(name, "custom"), mode())
+        row[0].markdown(shown)
+        row[1].number_input(
+            f"Priority of {plain(name)}",
+            **limits(BaseMemoryBlock, "priority"),
+            step=1,
+            value=None,
+            key=drawer.field(_PRIORITY + name, needed=True),
+            placeholder=drawer.stays(_PRIORITY + name),
+            label_visibility="collapsed",
+            on_change=drawer.keep,
+        )
+        place = drawer.field(_PLACE + name, needed=True)
+        row[2].number_input(
+            f"Place of {plain(name)} in the prompt",
+            min_value=1,
+            max_value=max(len(names), drawer.chosen()[_PLACE + name]),  # a draft may hold a larger place
+            step=1,
+            value=None,
+            placeholder=drawer.stays(_PLACE + name),
+            key=place,
+            label_visibility="collapsed",
+            on_change=drawer.keep,
+        )
+
+
+def _ordered(names: list[str], at: Mapping[str, int], priorities: Mapping[str, int]) -> list[str]:
+    """Return the block names in their new order; a block moved up goes before the one at its new place."""
+
+    def rank(name: str) -> tuple[float, int]:
+        moved = priorities[name] - at[name]
+        # Half a place before or after the block whose place it takes; blocks that were not moved keep their place.
+        return priorities[name] - (0.5 if moved < 0 else 0) + (0.5 if moved > 0 else 0), at[name]
+
+    return sorted(names, key=rank)
+
+
+def _priorities(memory: Memory) -> dict[str, int]:
+    """Priorities by block, in prompt order."""
+    return {attached.name: attached.priority for attached in memory.blocks}
+
+
+def _apply_order(session_id: str, drawer: Drawer, names: list[str]) -> Done:
+    opened, (changed, order) = _by_name(_PRIORITY, drawer.opened), _wished(drawer, names)
+    if not changed and order is None:
+        return NOTHING
+    _configure(session_id, changed, order, opened=opened)
+    before = {name: opened[name] for name in changed}
+    parts = [f"priority of {short(name)} {tokens(before[name])} → {tokens(changed[name])}" for name in changed]
+    parts += ["a new order in the prompt"] if order is not None else []
+    # `opened` lists the blocks in the order that the prompt had when the dialog opened.
+    back = partial(_take_back, session_id, before, {**opened, **changed}, None if order is None else tuple(opened))
+    return f"From the next turn: {listed(parts)}.", back
+
+
+def _take_back(
+    session_id: str, before: Mapping[str, int], after: Mapping[str, Any], order: tuple[str, ...] | None
+) -> None:
+    # If a block was added or removed since, the former order does not fit the present blocks.
+    if set(after) != set(_priorities(engine().open(session_id))):
+        raise ConflictError("The blocks were changed since.")
+    _configure(session_id, before, order, opened=after)
+
+
+def _configure(
+    session_id: str, changed: Mapping[str, int], order: tuple[str, ...] | None, *, opened: Mapping[str, Any]
+) -> None:
+    engine().open(session_id).blocks.configure_all(
+        {name: {"priority": number} for name, number in changed.items()},
+        order=order,
+        opened={name: {"priority": number} for name, number in opened.items()},
+    )

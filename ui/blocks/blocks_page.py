@@ -29,16 +29,13 @@ from memory_inspector.wording.block_card_text import (
 from memory_inspector.wording.block_kinds import kind_of, settings_of
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.summary_text import Freshness, freshness_then, sentence_refs
-from ui.blocks import agent_stores
-from ui.blocks.block_settings import change_dialog, changes_for, settings_of_dialog
+from ui.blocks import agent_stores, recipe_section
+from ui.blocks.block_settings import change_dialog, changes_for, order_dialog, settings_of_dialog
+from ui.blocks.block_text import REWRITE, history_dialog, rewrite_dialog, rewriting
 from ui.blocks.editor import add_dialog, edit_dialog, remove_dialog
-from ui.blocks.order import order_dialog
-from ui.blocks.rewriting import REWRITE, rewrite_dialog, rewriting
-from ui.blocks.versions import history_dialog
 from ui.parts.components import choose_view, empty, error_noticed, heading
 from ui.parts.facts_limit import draw_limit
 from ui.parts.struck import draw_without, reason, struck
-from ui.recipes import section as recipes
 from ui.tab import nav
 from ui.tab.drawing import mode
 from ui.tab.model import chosen_model, services_for
@@ -59,10 +56,10 @@ PIECES = 3
 def draw(view: View) -> None:
     """Draw the page of one session, at its latest turn or an earlier one."""
     if choose_view(VIEWS, "blocks__view") == "recipes":
-        recipes.draw(view)
+        recipe_section.draw(view)
         return
     # The address names a picked recipe, which this view does not show.
-    recipes.link.put(None)
+    recipe_section.link.put(None)
     drawer = _draw(view)
     # A run opens at most one dialog: it is returned, and opened after the page is drawn.
     if drawer is not None:

@@ -18,7 +18,7 @@ from memory_inspector.wording.block_kinds import Kind, free_name, kinds, make
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from memory_inspector.wording.settings import SETTINGS
 from memory_inspector.wording.unit_names import stored, unit_of
-from ui.blocks.versions import draw_difference, draw_versions, restore, text_block
+from ui.blocks.block_text import draw_difference, draw_versions, restore, text_block
 from ui.parts import toasts
 from ui.parts.components import closing_buttons, dialog, drawer_actions, error_noticed, give_while_typing
 from ui.parts.effect import draw_effect

@@ -1,1 +1,0 @@
-"""Choosing a recipe: the list, the effect of each on this conversation, and the switch."""
