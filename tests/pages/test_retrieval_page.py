@@ -10,7 +10,7 @@ from memory_core import ChatMessage, EmbedderError, Memory, VectorIndexError, Ve
 from memory_inspector.demo.conversations import FORGOTTEN_QUESTION, FORGOTTEN_WORDS
 from memory_inspector.reading.search_rows import in_prompt
 from memory_inspector.server.chat_turns import play
-from ui.retrieval.search_state import SearchPageState
+from ui.retrieval.tried_search import SearchPageState
 from ui.tab import services
 
 pytestmark = pytest.mark.slow

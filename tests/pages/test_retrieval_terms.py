@@ -11,8 +11,8 @@ from pages_driver import dialog, joined, message_texts, opened, press
 from memory_core import ChatMessage, EmbedderError, Memory, NotFoundError
 from memory_core.events import ContextBuilt, Retrieved, numbers
 from memory_core.planning.boosts import BOOSTS, BoostWeights
-from ui.retrieval import detail, tuning
-from ui.retrieval.search_state import SearchPageState
+from ui.retrieval import detail, tried_search
+from ui.retrieval.tried_search import SearchPageState
 from ui.tab import services, state
 
 pytestmark = pytest.mark.slow
@@ -167,7 +167,7 @@ def test_one_of_the_two_searches_stays_on(memory):
 
 def test_a_switch_gives_the_block_s_own_weight_or_the_usual_one():
     stored = {"vector": 0.85, "keyword": 0.0, **dict.fromkeys(BOOSTS, 0.0), "date": 0.3}
-    weights = tuning.switched({"vector", "keyword", "date", "length"}, stored)
+    weights = tried_search.switched({"vector", "keyword", "date", "length"}, stored)
     assert (weights["vector_weight"], weights["keyword_weight"]) == (0.85, 0.6)
     assert (weights["date_weight"], weights["length_weight"], weights["episode_weight"]) == (0.3, USUAL.length, 0.0)
 
@@ -226,7 +226,7 @@ def test_a_question_that_is_picked_opens_its_recorded_search(memory, monkeypatch
     view = type("View", (), {"memory": memory, "status": memory.session.status()})()
     shown = {}
     monkeypatch.setattr(state, "show_turn", lambda turn: shown.update(turn=turn))
-    monkeypatch.setattr(detail.search_state, "ask", lambda session_id, **changes: shown.update(changes))
+    monkeypatch.setattr(detail.tried_search, "ask", lambda session_id, **changes: shown.update(changes))
     detail.show_search(view, number, before, "What about the dog?")
     assert shown == {"place": (before.turn, before.place), "number": number, "turn": before.turn}
     shown.clear()

@@ -18,7 +18,7 @@ from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory
 from memory_inspector.wording.formatting import plain, short
 from ui.tab import services
-from ui.timeline import opened_event as drawer_state
+from ui.timeline import event_drawer
 
 pytestmark = pytest.mark.slow
 
@@ -465,39 +465,39 @@ def test_model_calls_are_listed_by_turn_with_their_sums(demo_home):
 def tab(monkeypatch):
     """One tab's memory, with a session selected."""
     remembered = {"session": "demo"}
-    monkeypatch.setattr(drawer_state, "st", SimpleNamespace(session_state=remembered))
-    monkeypatch.setattr(drawer_state.state, "st", SimpleNamespace(session_state=remembered))
+    monkeypatch.setattr(event_drawer, "st", SimpleNamespace(session_state=remembered))
+    monkeypatch.setattr(event_drawer.state, "st", SimpleNamespace(session_state=remembered))
     return remembered
 
 
 def test_a_row_opens_its_event_and_closing_takes_the_click_back(tab):
-    tab[drawer_state.LIST] = {"selection": {"rows": [1], "columns": [], "cells": []}}
-    drawer_state.take_row((30, 20, 10))
-    assert drawer_state.opened() == 20
-    drawer_state.close()
-    assert drawer_state.opened() is None
-    drawer_state.take_row((30, 20, 10))
-    assert drawer_state.opened() is None
+    tab[event_drawer.LIST] = {"selection": {"rows": [1], "columns": [], "cells": []}}
+    event_drawer.take_row((30, 20, 10))
+    assert event_drawer.opened_event() == 20
+    event_drawer.close()
+    assert event_drawer.opened_event() is None
+    event_drawer.take_row((30, 20, 10))
+    assert event_drawer.opened_event() is None
 
 
 @pytest.mark.parametrize("point", [{"x": 3, "y": 400}, {"x": 3, "y": 400, "customdata": 0}])
 def test_what_stands_for_no_event_opens_nothing(tab, point):
-    key = drawer_state.figure_key()
+    key = event_drawer.figure_key()
     tab[key] = {"selection": {"points": [point]}}
-    drawer_state.take_mark(key)
-    assert drawer_state.opened() is None
+    event_drawer.take_mark(key)
+    assert event_drawer.opened_event() is None
 
 
 def test_a_mark_opens_its_event(tab):
-    key = drawer_state.figure_key()
+    key = event_drawer.figure_key()
     tab[key] = {"selection": {"points": [{"x": 3, "y": 1300, "customdata": 42}]}}
-    drawer_state.take_mark(key)
-    assert drawer_state.opened() == 42
-    drawer_state.close()
-    assert drawer_state.figure_key() != key
+    event_drawer.take_mark(key)
+    assert event_drawer.opened_event() == 42
+    event_drawer.close()
+    assert event_drawer.figure_key() != key
 
 
 def test_a_drawer_is_open_in_its_own_session_only(tab):
-    drawer_state.open_event(42)
+    event_drawer.open_event(42)
     tab["session"] = "other"
-    assert drawer_state.opened() is None
+    assert event_drawer.opened_event() is None

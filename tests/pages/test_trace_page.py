@@ -12,7 +12,7 @@ from memory_inspector.reading.event_rows import MAX_FOLLOWED, followable, label
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from ui.context.parts import followed
-from ui.retrieval.search_state import SearchPageState
+from ui.retrieval.tried_search import SearchPageState
 from ui.tab import services
 
 pytestmark = pytest.mark.slow

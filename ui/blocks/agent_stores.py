@@ -13,7 +13,6 @@ from ui.parts.components import empty, heading
 from ui.parts.struck import greyed
 from ui.tab import nav
 from ui.tab.view import View
-from ui.timeline.opened_event import EVENT
 
 WRITES = 12
 """Maximum number of writes of a record that are drawn, the newest first."""
@@ -181,7 +180,7 @@ def _draw_write(number: int, version: RecordVersion, before: RecordVersion | Non
             st.markdown(f":small[**Write {number}** :gray[{how} in turn {turn}, {size}]]", width="content")
             nav.link(
                 "timeline", ":small[Event]", icon=":material/timeline:", turn=version.record.turn or None,
-                **{EVENT: str(version.record.position)},
+                **{nav.EVENT: str(version.record.position)},
             )  # fmt: skip
         st.markdown(difference(words(before.words) if before is not None else None, words(version.words)))
 

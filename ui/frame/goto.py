@@ -12,7 +12,6 @@ from memory_inspector.wording.formatting import plain, session_name, tokens
 from ui.parts.components import dialog
 from ui.tab import nav, state
 from ui.tab.services import engine
-from ui.timeline.opened_event import EVENT
 
 MIN_LETTERS = 3
 """Minimum number of characters for which messages and events are searched."""
@@ -130,7 +129,7 @@ def _events(memory: Memory, words: str, latest: int) -> Iterator[PageTarget]:
     last = timeline.matching(records, words, memory)[: -MAX_OF_A_KIND - 1 : -1]
     for record, line in zip(last, timeline.lines(last, memory), strict=True):
         shown = None if record.turn in (0, latest) else record.turn
-        yield PageTarget("Event", line.text, "timeline", shown, query={EVENT: str(record.position)})
+        yield PageTarget("Event", line.text, "timeline", shown, query={nav.EVENT: str(record.position)})
 
 
 def _line(target: PageTarget, words: str) -> None:

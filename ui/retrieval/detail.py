@@ -32,7 +32,7 @@ from ui.parts.components import closing_buttons, dialog, error_noticed, heading
 from ui.parts.effect import draw_effect
 from ui.parts.fields import change_settings
 from ui.parts.listing import pick_row
-from ui.retrieval import search_state, tuning
+from ui.retrieval import tried_search
 from ui.tab import nav, state
 from ui.tab.people import allowed
 from ui.tab.services import engine
@@ -134,13 +134,13 @@ def _draw_fix(view: View, search: Search, ranked: RankedTurn, unit: str) -> None
         return
     session_id = view.memory.session_id
     # On top of what is tried already, since a click adds to it.
-    whole: dict[str, Any] = {**search_state.asked(session_id).tried.get(search.block, {}), **changes}
-    after = search_state.searched(view.memory, view.status.position, search.block, search.query or "", whole)
+    whole: dict[str, Any] = {**tried_search.asked(session_id).tried.get(search.block, {}), **changes}
+    after = tried_search.searched(view.memory, view.status.position, search.block, search.query or "", whole)
     st.button(
         change_label(changes),
         key="retrieval__fix",
         wrap=True,
-        on_click=lambda: tuning.set_tried(session_id, search.block, **changes),
+        on_click=lambda: tried_search.set_tried(session_id, search.block, **changes),
         help="Changes the settings below. Nothing is stored before you apply them.",
     )
     st.markdown(f":small[Then {changed_sentence(search, after, first=ranked.number, unit=unit)}.]")
@@ -237,11 +237,11 @@ def show_search(view: View, number: int, one: FoundBy, question: str | None) -> 
     session_id = view.memory.session_id
     # 1. An earlier search is shown as it was recorded, on a page of the past.
     if one.turn < view.status.turns:
-        search_state.ask(session_id, place=(one.turn, one.place), number=number)
+        tried_search.ask(session_id, place=(one.turn, one.place), number=number)
         state.show_turn(one.turn)
     elif question is not None:
         # 2. The latest is asked again, so that its settings can be changed. An erased question cannot be asked.
-        search_state.ask(session_id, query=question.strip() or None, sent=True, number=number)
+        tried_search.ask(session_id, query=question.strip() or None, sent=True, number=number)
         state.show_turn(None)
 
 
@@ -268,6 +268,6 @@ def _stays(unit: str) -> str:
 def _delete(session_id: str, block: str, number: int, turn: int, unit: str) -> None:
     engine().open(session_id).retrieval.forget(block, number)
     # The details would be of a turn that is not stored any more.
-    search_state.ask(session_id, number=None)
+    tried_search.ask(session_id, number=None)
     what = capitalised(from_turn(unit, turn, "the"))
     toasts.done(f"Deleted. {what} is no longer found; {_stays(unit)} in the archive.")

@@ -32,7 +32,7 @@ from ui.parts.components import empty, filled_rows, heading, more_line, unseen_h
 from ui.parts.listing import pick_row
 from ui.parts.overlooked import draw_overlooked
 from ui.parts.struck import greyed
-from ui.retrieval import agent_searches, search_state, tuning
+from ui.retrieval import agent_searches, tried_search
 from ui.retrieval.detail import draw_detail
 from ui.tab import nav, state
 from ui.tab.services import engine
@@ -112,7 +112,7 @@ def _unit(view: View, name: str) -> str:
 def _picked(view: View, names: list[str]) -> str:
     """The block to search; a picker is drawn only if there are several."""
     session_id = view.memory.session_id
-    asked_block = search_state.asked(session_id).block
+    asked_block = tried_search.asked(session_id).block
     # The block that was picked may be removed, or not be there yet at an earlier moment.
     name = asked_block if asked_block in names else names[0]
     if len(names) > 1:
@@ -122,7 +122,7 @@ def _picked(view: View, names: list[str]) -> str:
         name = chosen if chosen is not None else name
         if name != asked_block:
             # Numbers of stored units are of one block.
-            search_state.ask(session_id, block=name, number=None)
+            tried_search.ask(session_id, block=name, number=None)
     return name
 
 
@@ -132,21 +132,21 @@ def _picked(view: View, names: list[str]) -> str:
 def _draw_live(view: View, name: str, unit: str) -> None:
     memory, session_id = view.memory, view.memory.session_id
     # 1. The question: a link first, since it fills the box that is drawn next.
-    search_state.take_link(session_id)
+    tried_search.take_link(session_id)
     top = st.container()
     offline = memory.session.services.embedder.offline
     query = _search_box(view, offline)
-    search_state.write_link(session_id)
+    tried_search.write_link(session_id)
     # 2. Where a search costs a call, none is made by merely opening the page.
-    if not offline and not search_state.asked(session_id).sent:
+    if not offline and not tried_search.asked(session_id).sent:
         top.markdown("What would this question find? **Search** makes one embedding call to answer.")
         return
     block = next(attached for attached in memory.blocks if attached.name == name)
     # 3. Search with the trial settings; meanwhile the line above the box shows the progress.
-    tried = tuning.tried(session_id, block)
+    tried = tried_search.tried(session_id, block)
     line = top.empty()
     line.markdown(f":shimmer[Searching the {stored_plural(unit)}]")
-    search = search_state.searched(memory, view.status.position, name, query, tried)
+    search = tried_search.searched(memory, view.status.position, name, query, tried)
     if not search.stored:
         line.empty()
         _nothing_stored(view, unit)
@@ -166,26 +166,26 @@ def _draw_live(view: View, name: str, unit: str) -> None:
         )
     _draw_other_sessions(search, unit)
     # 5. The same question under the stored settings, to say what the tried ones change.
-    before = search_state.searched(memory, view.status.position, name, query, {}) if tried else search
-    tuning.draw(view, block, before, search, unit)
+    before = tried_search.searched(memory, view.status.position, name, query, {}) if tried else search
+    tried_search.draw_settings(view, block, before, search, unit)
 
 
 def _search_box(view: View, offline: bool) -> str:
     session_id = view.memory.session_id
-    query = search_state.asked(session_id).query or _latest_question(view.memory)
-    search_state.fill_box(session_id, query)
+    query = tried_search.asked(session_id).query or _latest_question(view.memory)
+    tried_search.fill_box(session_id, query)
     with (
         st.form("retrieval__form", border=False, enter_to_submit=True),
         st.container(horizontal=True, vertical_alignment="center", gap="small"),
     ):
         st.text_input(
             "Question",
-            key=search_state.BOX,
+            key=tried_search.BOX,
             placeholder="What would the agent be asked?",
             label_visibility="collapsed",
             width="stretch",
         )
-        st.form_submit_button("Search", type="primary", on_click=search_state.search_now, args=(session_id,))
+        st.form_submit_button("Search", type="primary", on_click=tried_search.search_now, args=(session_id,))
         costs = "Uses no model call, changes nothing" if offline else "Makes one embedding call, changes nothing"
         st.markdown(f":small[:gray[{costs}]]", width="content")
     return query
@@ -252,7 +252,7 @@ def _draw_past(view: View, name: str, unit: str) -> None:
 
 def _recorded_place(session_id: str, turn: int, searches: int) -> int:
     """Index of the recorded search shown; a picker is drawn only if there are several."""
-    shown = search_state.asked(session_id).place
+    shown = tried_search.asked(session_id).place
     # A place that was picked counts for its own turn; elsewhere the last search is the one behind the prompt.
     place = min(shown[1], searches - 1) if shown is not None and shown[0] == turn else searches - 1
     if searches == 1:
@@ -266,7 +266,7 @@ def _recorded_place(session_id: str, turn: int, searches: int) -> int:
         width=230,
     )
     if chosen != place:
-        search_state.ask(session_id, place=(turn, chosen))
+        tried_search.ask(session_id, place=(turn, chosen))
     return chosen
 
 
@@ -293,7 +293,7 @@ def _draw_found(view: View, search: Search, unit: str) -> bool:
         if not view.past:
             words = st.text_input(
                 "Did it miss something?",
-                key=search_state.MISSED,
+                key=tried_search.MISSED,
                 placeholder="Did it miss something? Type words that should have been found",
                 icon=":material/search:",
                 label_visibility="collapsed",
@@ -310,7 +310,7 @@ def _draw_found(view: View, search: Search, unit: str) -> bool:
         st.markdown(f":small[{missed(candidates, words, search, unit=unit)}]")
         if not candidates:
             _elsewhere(view, words, unit)
-    picked = search_state.asked(session_id).number
+    picked = tried_search.asked(session_id).number
     if words and candidates and picked not in candidates.numbers:
         picked = candidates[0].number  # details are about the turn that was looked up
     # A recorded search may not hold the unit that is selected now.
@@ -326,7 +326,7 @@ def _draw_found(view: View, search: Search, unit: str) -> bool:
 
 def _elsewhere(view: View, words: str, unit: str) -> None:
     """Show where the words occur if no stored turn contains them."""
-    message = search_state.said_elsewhere(view.memory, view.status.position, words)
+    message = tried_search.said_elsewhere(view.memory, view.status.position, words)
     if message is None:
         st.markdown(":small[:gray[No message in this session contains it.]]")
         return
@@ -368,7 +368,7 @@ def _draw_list(
         greyed(rows(part, search, each_term=each_term, sought=sought), without_effect(part, search), "Outcome", "Text"),
         [one.number for one in part],
         "retrieval__rows",
-        lambda number: search_state.ask(session_id, number=number),
+        lambda number: tried_search.ask(session_id, number=number),
         picked=picked,
         column_config=_columns(),
         slot=filled_rows("retrieval__rows", len(part), minus=beside, least=least),

@@ -144,6 +144,9 @@ def link(
 FOLLOW = "follow"
 """URL parameter of *Where did it go?* with the id of the item to follow, as in events: `?follow=m7`."""
 
+EVENT = "event"
+"""URL parameter that opens the drawer of an event, by its position."""
+
 WORDS = "words"
 """URL parameter of *Where did it go?* with a phrase to follow; beside `follow`, the part of the item that matters."""
 

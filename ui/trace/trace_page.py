@@ -33,7 +33,6 @@ from ui.parts.saved_page import page_dialog
 from ui.tab import nav, state
 from ui.tab.people import allowed
 from ui.tab.view import View, memory_of
-from ui.timeline.opened_event import EVENT
 from ui.trace import trace_page as asking
 
 SUGGESTED, NEWEST = 5, 3
@@ -434,7 +433,7 @@ def _draw_event_link(stage: Stage) -> None:
     if stage.position is not None and stage.turn:
         nav.link(
             "timeline", "The event on the Timeline", icon=":material/timeline:", turn=stage.turn,
-            **{EVENT: str(stage.position)},
+            **{nav.EVENT: str(stage.position)},
         )  # fmt: skip
 
 
