@@ -148,9 +148,9 @@ CAPABILITIES = {
     ),
     "Recorder: proxy and spans": (4_760, "memory_inspector/recorder/*.py memory_inspector/wording/attach_lines.py"),
     "Files and other programs' stores": (
-        5_810,
-        "memory_inspector/files/*.py memory_inspector/files/stores/*.py ui/sessions/importing.py "
-        "ui/sessions/exporting.py ui/blocks/agent_stores.py",
+        5_770,
+        "memory_inspector/files/*.py memory_inspector/files/stores/*.py ui/sessions/session_files.py "
+        "ui/blocks/agent_stores.py",
     ),
     "Adapters and MCP": (2_280, "memory_inspector/adapters/*.py memory_inspector/reading_tools.py"),
     "Sessions of coding agents": (

@@ -451,7 +451,7 @@ def test_flush_now_moves_one_batch(app):
 
 
 def imported(name, data):
-    drawn = dialog("ui.sessions.importing", "import_dialog")
+    drawn = dialog("ui.sessions.session_files", "import_dialog")
     return read(drawn.file_uploader[0].set_value((name, data, "application/json")).run())
 
 

@@ -12,7 +12,7 @@ from memory_inspector.wording.event_sentences.event_words import words_in_log
 from memory_inspector.wording.story import story
 from ui.chat.chat_page import STORY_KINDS
 from ui.graph import graph_dialogs, graph_tab
-from ui.sessions.exporting import exports
+from ui.sessions.session_files import exports
 from ui.tab import services
 from ui.tab.view import View
 

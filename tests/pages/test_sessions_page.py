@@ -36,7 +36,7 @@ from memory_inspector.server.new_session import new_memory
 from memory_inspector.upkeep.health import size_of
 from ui.parts import forgetting
 from ui.sessions import health
-from ui.sessions.exporting import exports
+from ui.sessions.session_files import exports
 from ui.tab import services
 
 pytestmark = pytest.mark.slow
@@ -99,7 +99,7 @@ def said(app):
 
 
 def uploaded(name, data):
-    drawn = dialog("ui.sessions.importing", "import_dialog")
+    drawn = dialog("ui.sessions.session_files", "import_dialog")
     read(drawn.file_uploader[0].set_value((name, data, "application/octet-stream")).run())
     assert not drawn.exception
     return drawn
@@ -333,10 +333,10 @@ def test_facts_of_a_new_session_are_its_users_or_its_own(demo_home, shared, own,
 
 
 def test_two_clicks_start_one_session(demo_home, monkeypatch):
-    from ui.sessions import making
+    from ui.sessions import session_dialogs
 
-    begin = making.begin
-    monkeypatch.setattr(making, "begin", lambda work: (begin(work), begin(work)))
+    begin = session_dialogs.begin_making
+    monkeypatch.setattr(session_dialogs, "begin_making", lambda work: (begin(work), begin(work)))
     drawn = dialog("ui.sessions.session_dialogs", "new_dialog")
     button(drawn, "Start session").click().run()
     assert [found.status.title for found in overview(database())] == ["New session", "Birthday dinner"]
@@ -427,7 +427,7 @@ def test_keeping_deletes_nothing(demo_home):
 def test_a_dialog_of_a_session_deleted_elsewhere_says_so(demo_home, name):
     mine = a_session("Hello", title="Mine")
     delete_session(database(), mine.session_id)
-    place = "exporting" if name == "export_dialog" else "session_dialogs"
+    place = "session_files" if name == "export_dialog" else "session_dialogs"
     drawn = dialog(f"ui.sessions.{place}", name, mine.session_id)
     assert not drawn.exception
     assert said(drawn) == ["This session was deleted elsewhere\\."]
@@ -530,7 +530,7 @@ def test_a_session_in_which_a_turn_is_being_written_is_left_alone(demo_home, mon
 
 
 def test_a_branch_is_described_made_and_opened_and_the_original_stays(demo_home, monkeypatch):
-    monkeypatch.setattr("ui.sessions.making.SHOWN_AFTER_SECONDS", 20)  # however busy the machine is
+    monkeypatch.setattr("ui.sessions.session_dialogs.SHOWN_AFTER_SECONDS", 20)  # however busy the machine is
     before = sessions()["Birthday dinner"]
     drawn = dialog("ui.sessions.session_dialogs", "branch_dialog", "demo", 5)
     assert drawn.text_input[0].value == "Birthday dinner B"
@@ -594,7 +594,7 @@ def test_every_export_is_made_under_a_name_that_any_system_takes(demo_home):
 
 
 def test_the_export_dialog_offers_them_all(demo_home):
-    drawn = dialog("ui.sessions.exporting", "export_dialog", "demo")
+    drawn = dialog("ui.sessions.session_files", "export_dialog", "demo")
     assert not drawn.exception
     labels = [each.proto.label for each in drawn.get("download_button")]
     assert len(labels) == 6
@@ -602,7 +602,7 @@ def test_the_export_dialog_offers_them_all(demo_home):
 
 
 def test_a_bundle_opens_as_a_session_with_everything(demo_home, monkeypatch):
-    monkeypatch.setattr("ui.sessions.making.SHOWN_AFTER_SECONDS", 20)  # however busy the machine is
+    monkeypatch.setattr("ui.sessions.session_dialogs.SHOWN_AFTER_SECONDS", 20)  # however busy the machine is
     before = sessions()["Birthday dinner"]
     drawn = uploaded("party.zip", write_bundle(database(), "demo"))
     assert "11 turns, 22 messages," in joined(drawn)
@@ -739,11 +739,11 @@ def test_a_configuration_starts_an_empty_session_with_its_settings(demo_home):
 
 
 def test_nothing_is_read_twice_however_often_the_dialog_is_drawn(demo_home, monkeypatch):
-    from ui.sessions import importing
+    from ui.sessions import session_files
 
-    read, real = [], importing.read_file
+    read, real = [], session_files.read_file
     noting = lambda name, *rest, **more: read.append(name) or real(name, *rest, **more)  # noqa: E731
-    monkeypatch.setattr(importing, "read_file", noting)
+    monkeypatch.setattr(session_files, "read_file", noting)
     drawn = uploaded("party.zip", write_bundle(database(), "demo"))
     drawn.text_input(key="import__title").set_value("Another title").run()
     assert read == ["party.zip"]

@@ -11,7 +11,7 @@ from memory_inspector.reading.event_rows import session_cost
 from memory_inspector.upkeep.health import Check, Health
 from memory_inspector.wording.formatting import file_stem, milliseconds, size
 from ui.sessions.health import Watch
-from ui.sessions.importing import Sized, conversation_sentence, skipped_sentences
+from ui.sessions.session_files import Sized, conversation_sentence, skipped_sentences
 from ui.sessions.session_rows import (
     EVERYONE,
     NOBODY,

@@ -262,7 +262,7 @@ def _nothing_said(memory: Memory, *, read_only: bool) -> None:
         _attach_trip(memory)
         st.rerun()
     elif chosen == "Import a conversation":
-        from ui.sessions.importing import import_dialog  # imports every file format: too slow for the first page
+        from ui.sessions.session_files import import_dialog  # imports every file format: too slow for the first page
 
         import_dialog()
     draw_card(memory.session_id)

@@ -127,13 +127,13 @@ def _session_menu(session_id: str | None) -> None:
 
 
 def _import() -> None:
-    from ui.sessions.importing import import_dialog  # imports every file format: too slow for the first page
+    from ui.sessions.session_files import import_dialog  # imports every file format: too slow for the first page
 
     import_dialog()
 
 
 def _export(session_id: str) -> None:
-    from ui.sessions.exporting import export_dialog  # imports every file format
+    from ui.sessions.session_files import export_dialog  # imports every file format
 
     export_dialog(session_id)
 

@@ -1,5 +1,11 @@
-"""Dialogs that create, rename, branch, reset and delete a session."""
+"""Dialogs that create, rename, branch, reset and delete a session.
 
+What takes a while is followed to its end. Closing the dialog meanwhile changes nothing: the session is listed when it
+is done, and playback in it continues.
+"""
+
+import uuid
+from collections.abc import Callable
 from typing import Literal
 
 import streamlit as st
@@ -17,11 +23,148 @@ from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.unit_names import common, stored_plural, units
 from ui.parts import toasts
 from ui.parts.components import closing_button, closing_buttons, dialog, error_noticed
-from ui.sessions import making
 from ui.sessions.session_rows import branch_title, delete_question, named, users
-from ui.tab import state
+from ui.tab import nav, state
 from ui.tab.people import allowed
 from ui.tab.services import engine
+
+# -- creation that takes a while: it runs as a job, and the dialog follows it ---------------------
+
+
+_JOB = "sessions__making"
+_PAGE = "sessions__making_page"
+
+SHOWN_AFTER_SECONDS = 0.3
+"""Delay, in seconds, before progress is shown; a session created sooner opens directly."""
+
+CANCELLED = "Cancelled. Nothing was stored."
+
+LOOK_SECONDS = 0.5
+"""Interval, in seconds, between progress updates; clicks are handled in between."""
+
+
+def begin_making(work: Callable[[Job], str], page: str = "chat") -> None:
+    """Start creating a session; `work` returns its id. For callbacks; a second click meanwhile has no effect.
+
+    `page`: where it is opened.
+
+    A job that `work` starts for the session is followed too, before the session is opened.
+    """
+    # The mark stays until the dialog has taken the job's end, so that a double click makes one session.
+    if engine().job(st.session_state.get(_JOB, "")) is not None:
+        return
+    key = f"\x00making-{uuid.uuid4().hex}"  # in place of the session's id, which does not exist yet
+    # The job's text is its result: the id of the session.
+    engine().start(key, key, lambda job: job.add_text(work(job)))
+    st.session_state[_JOB], st.session_state[_PAGE] = key, page
+
+
+def counted(job: Job, says: str, about: int | None = None) -> Callable[[int], None]:
+    """A progress callback: reports the rows stored, out of about `about`, and stops the work when it is cancelled.
+
+    Raises:
+        MemoryInspectorError: it was cancelled.
+    """
+    stored = 0
+    job.add_progress(says)
+
+    def step(rows: int) -> None:
+        nonlocal stored
+        # Raised inside the import or branch, which then removes what it has stored so far.
+        if job.cancel.is_set():
+            raise MemoryInspectorError(CANCELLED)
+        stored += rows
+        whole = f" of about {tokens(about)}" if about is not None and stored < about else ""
+        if stored:
+            job.add_progress(f"{says}: {tokens(stored)}{whole} rows stored")
+
+    return step
+
+
+def follow_making(says: str) -> bool:
+    """Draw the progress of creating a session; return whether there is any: the dialog then draws nothing else.
+
+    The session is opened as soon as it is done.
+    """
+    job = _job()
+    if job is None:
+        return False
+    # A session that is made quickly opens without any progress in between.
+    if job.wait(SHOWN_AFTER_SECONDS) and (job.error is not None or _playing(job) is None):
+        _end(job)
+        return False
+    _watch(says)
+    return True
+
+
+def forget_making() -> None:
+    """Stop following the job; it continues."""
+    st.session_state.pop(_JOB, None)
+
+
+@st.fragment(run_every=LOOK_SECONDS)
+def _watch(says: str) -> None:
+    """Show the progress and refresh it; no script run lasts as long as the work."""
+    job = _job()
+    if job is None:
+        return
+    playing = _playing(job)
+    # The session exists, and its own job plays it: closing the dialog does not stop that.
+    if playing is not None:
+        _progress(job.text, playing)
+    elif not job.done:
+        lines = job.progress
+        st.markdown(f":shimmer[{plain(lines[-1] if lines else says)}]")
+        if lines:  # rows are being stored, so the work can be cancelled
+            with st.container(horizontal=True, vertical_alignment="center"):
+                st.button("Cancel", key="making__cancel", on_click=job.cancel.set, disabled=job.cancel.is_set())
+                st.markdown(":small[:gray[Cancelling stores nothing.]]", width="content")
+    else:
+        _end(job)
+
+
+def _progress(session_id: str, playing: Job) -> None:
+    """Show the number of messages played so far, and a button to stop."""
+    try:
+        recording = engine().open(session_id).session.recording()
+    except MemoryInspectorError:  # deleted meanwhile: the job ends, and the next refresh reports it
+        return
+    if recording is not None:
+        played, total = recording.played, len(recording.messages)
+        st.progress(played / total, text=f"Playing without pauses: {tokens(played)} of {count(total, 'message')}")
+    else:
+        st.markdown(":shimmer[Blocks learn from the archived messages]")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button("Cancel", key="making__cancel", on_click=playing.cancel.set, disabled=playing.cancel.is_set())
+        st.markdown(":small[:gray[What was done stays; the rest can be done later.]]", width="content")
+
+
+def _job() -> Job | None:
+    key: str | None = st.session_state.get(_JOB)
+    return engine().job(key) if key else None
+
+
+def _playing(job: Job) -> Job | None:
+    """The job running for the created session."""
+    return engine().running(job.text) if job.done and job.text else None
+
+
+def _end(job: Job) -> None:
+    """Open the session, or show why there is none."""
+    forget_making()
+    if job.error is not None:
+        (st.info if job.error == CANCELLED else st.error)(plain(job.error))
+        return
+    # The session is there even if its playing failed: it is opened, with the reason.
+    played = engine().job(job.text)
+    if played is not None and played.error is not None:
+        state.say("error", played.error)
+    state.select_session(job.text)
+    nav.go(st.session_state.get(_PAGE, "chat"))
+
+
+# -- the dialogs ----------------------------------------------------------------------------------
+
 
 NEW_TITLE = "New session"
 
@@ -51,11 +194,11 @@ def one(session_id: str) -> Overview:
 # -- a new one -----------------------------------------------------------------------------------
 
 
-@dialog("New session", "add", on_dismiss=making.forget)
+@dialog("New session", "add", on_dismiss=forget_making)
 def new_dialog() -> None:
     """Ask for the title, the user, and the memory system of a new session."""
     # The work goes on although the dialog was redrawn: its progress takes the place of the form.
-    if making.follow("Starting the session"):
+    if follow_making("Starting the session"):
         return
     title = st.text_input("Title", value=NEW_TITLE, max_chars=TITLE_CHARACTERS, key="new__title").strip()
     user = st.selectbox(
@@ -124,7 +267,7 @@ def new_dialog() -> None:
     st.button(
         "Start session",
         type="primary",
-        on_click=making.begin,
+        on_click=begin_making,
         args=(work,),
         disabled=not title or too_long or nobody,
         key="new__start",
@@ -150,11 +293,11 @@ def _rename(session_id: str, title: str) -> None:
 # -- branch --------------------------------------------------------------------------------------
 
 
-@dialog("Branch", "call_split", on_dismiss=making.forget)
+@dialog("Branch", "call_split", on_dismiss=forget_making)
 def branch_dialog(session_id: str, turn: int | None = None) -> None:
     """Create a second session in the state of this session at the end of a turn (None: the latest)."""
     # The dialog was opened again while the work goes on: its progress takes the place of the form.
-    if making.follow("Branching"):
+    if follow_making("Branching"):
         return
     sessions = _all()
     if session_id not in sessions:
@@ -185,10 +328,10 @@ def branch_dialog(session_id: str, turn: int | None = None) -> None:
     shared = engine()
 
     def work(job: Job) -> str:
-        step = making.counted(job, "Branching")
+        step = counted(job, "Branching")
         return shared.open(session_id).branch(chosen, title=title, step=step).session_id
 
-    st.button("Branch", type="primary", on_click=making.begin, args=(work,), disabled=not title, key="branch__go")
+    st.button("Branch", type="primary", on_click=begin_making, args=(work,), disabled=not title, key="branch__go")
 
 
 def branch_effect(session_id: str, turn: int, latest: int) -> str:

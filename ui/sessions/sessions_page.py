@@ -23,9 +23,8 @@ from ui.parts.listing import pick_row
 from ui.parts.saved_page import page_dialog
 from ui.sessions import session_dialogs
 from ui.sessions.connect import CONNECT, draw_card, draw_live_links, live_sessions
-from ui.sessions.exporting import export_dialog
 from ui.sessions.health import LABELS, draw_health, latest
-from ui.sessions.importing import import_dialog
+from ui.sessions.session_files import export_dialog, import_dialog
 from ui.sessions.session_rows import (
     EVERYONE,
     NOBODY,

@@ -1,20 +1,30 @@
-"""The import dialog: a file becomes a session, after a preview of its contents, skipped parts and cost."""
+"""Dialogs for files of sessions: import one after a preview, and export a session in several forms."""
 
 import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError
-from memory_core.bundles.bundle import Bundle, import_bundle
+from memory_core.bundles.bundle import Bundle, import_bundle, write_bundle
 from memory_core.text import capitalised
 from memory_core.tokens import default_counter
 from memory_inspector.files.configuration import Configuration
-from memory_inspector.files.files import Preview, read_file
+from memory_inspector.files.files import (
+    Preview,
+    export_chat_store,
+    export_configuration,
+    export_llamaindex_python,
+    export_messages,
+    export_python,
+    read_file,
+)
+from memory_inspector.files.graph_files import Form, write_graph
 from memory_inspector.files.import_state import import_with_state, token_limit
 from memory_inspector.files.openai_format import Conversation, Skipped
 from memory_inspector.lab.replay import PlayCost, play_cost
@@ -22,12 +32,17 @@ from memory_inspector.server import chat_turns
 from memory_inspector.server.engine import Engine
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_config, recorded_session
-from memory_inspector.wording.formatting import count, plain, short, tokens
+from memory_inspector.wording.formatting import count, file_stem, plain, short, tokens
 from memory_inspector.wording.unit_names import common, stored, unit_of
 from ui.parts.components import dialog
-from ui.sessions import making
+from ui.sessions import session_dialogs
+from ui.sessions.session_dialogs import one
+from ui.sessions.session_rows import named
 from ui.tab import drawing, model
 from ui.tab.services import engine
+
+# -- import: a preview of the file's contents, skipped parts and cost; then it becomes a session ---
+
 
 MAX_MEGABYTES = 20
 """Maximum size of a file of messages, or of a conversation of an export, as the engine reads it."""
@@ -61,10 +76,10 @@ class Sized:
     sizes: tuple[int, ...]
 
 
-@dialog("Import a conversation", "upload_file", width="medium", on_dismiss=making.forget)
+@dialog("Import a conversation", "upload_file", width="medium", on_dismiss=session_dialogs.forget_making)
 def import_dialog() -> None:
     """Let the user choose a file, show its contents, import it."""
-    if making.follow("Importing"):
+    if session_dialogs.follow_making("Importing"):
         return
     upload = st.file_uploader(
         "A file of messages, or a session exported here",
@@ -109,7 +124,7 @@ def _read(file_id: str, _name: str, _data: bytes) -> Reading[Preview]:
         def step(share: float) -> None:
             nonlocal tenths
             if job.cancel.is_set():
-                raise MemoryInspectorError(making.CANCELLED)
+                raise MemoryInspectorError(session_dialogs.CANCELLED)
             if share * 10 >= tenths + 1:
                 tenths = int(share * 10)
                 job.add_progress(f"Reading {short(_name, 40)}: {tenths * 10} %")
@@ -160,7 +175,7 @@ def _follow(reading: Reading[Found], says: str) -> Found | None:
     """The contents of a file; None if there are none, or not yet: the dialog is then redrawn when they are there."""
     job = reading.job
     # 1. Small files are read within this wait, and are shown without a flicker of progress.
-    if not (job.cancel.is_set() or job.wait(making.SHOWN_AFTER_SECONDS)):
+    if not (job.cancel.is_set() or job.wait(session_dialogs.SHOWN_AFTER_SECONDS)):
         _watch(job, says)
         return None
     # 2. It ended: with an error, which is drawn once more at each redraw, or with a result.
@@ -184,7 +199,7 @@ def _watch(job: Job, says: str) -> None:
         st.markdown(f":shimmer[{plain(lines[-1] if lines else says)}]")
         st.button("Cancel", key=f"import__cancel_{job.id[-8:]}", on_click=job.cancel.set)
 
-    st.fragment(look, run_every=making.LOOK_SECONDS)()
+    st.fragment(look, run_every=session_dialogs.LOOK_SECONDS)()
 
 
 def _conversation(file_id: str, preview: Preview) -> None:
@@ -227,7 +242,7 @@ def _conversation(file_id: str, preview: Preview) -> None:
         st.button(
             "Play it all now",
             key="import__played",
-            on_click=making.begin,
+            on_click=session_dialogs.begin_making,
             args=(lambda job: _played(shared, conversation, chosen),),
             disabled=not conversation.messages,
         )
@@ -257,7 +272,7 @@ def _shown_state(conversation: Conversation, source: str) -> None:
         st.button(
             "Step through",
             key="import__to_play",
-            on_click=making.begin,
+            on_click=session_dialogs.begin_making,
             args=(lambda job: _recorded(shared, conversation).session_id,),
             disabled=not conversation.messages,
         )
@@ -384,7 +399,7 @@ def _bundle(bundle: Bundle) -> None:
     database = engine().database
 
     def work(job: Job) -> str:
-        step = making.counted(job, "Importing", about=bundle.lines)
+        step = session_dialogs.counted(job, "Importing", about=bundle.lines)
         # An emptied title means the title of the bundle.
         named = title.strip() or bundle.title
         return import_bundle(database, bundle, title=named, user_facts=with_user_facts, step=step)
@@ -435,4 +450,132 @@ def _configured(shared: Engine, configuration: Configuration, title: str) -> str
 def _import_button(
     work: Callable[[Job], str], *, says: str = "Import", disabled: bool = False, page: str = "chat"
 ) -> None:
-    st.button(says, type="primary", on_click=making.begin, args=(work, page), disabled=disabled, key="import__go")
+    st.button(
+        says,
+        type="primary",
+        on_click=session_dialogs.begin_making,
+        args=(work, page),
+        disabled=disabled,
+        key="import__go",
+    )
+
+
+# -- export: a bundle, messages, a configuration, and graphs --------------------------------------
+
+
+EXPORT_PIXELS = 232
+"""Width for the longest label, so that the buttons form one column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """An export format of a session."""
+
+    label: str
+    text: str
+    file_name: str
+    mime: str
+    make: Callable[[], bytes]
+    """Called on download: a large session takes a second."""
+
+
+def exports(session_id: str, title: str) -> list[Export]:
+    """The files to which a session can be written."""
+    shared, stem = engine(), file_stem(title)
+    return [
+        Export(
+            "Whole session",
+            "Everything, as a bundle. Importing it opens the session again.",
+            f"{stem}.zip",
+            "application/zip",
+            lambda: write_bundle(shared.database, session_id),
+        ),
+        Export(
+            "Messages",
+            "OpenAI format, one message a line.",
+            f"{stem}.messages.jsonl",
+            "application/jsonl",
+            lambda: export_messages(shared.open(session_id)).encode(),
+        ),
+        Export(
+            "Messages for LlamaIndex",
+            "A chat store in its JSON form.",
+            f"{stem}.chat_store.json",
+            "application/json",
+            lambda: export_chat_store(shared.open(session_id)).encode(),
+        ),
+        Export(
+            "Configuration",
+            "Settings and blocks, without messages and facts.",
+            f"{stem}.configuration.json",
+            "application/json",
+            lambda: export_configuration(shared.open(session_id)).encode(),
+        ),
+        Export(
+            "As Python",
+            "The same configuration as code, ready to paste.",
+            f"{stem}.py",
+            "text/x-python",
+            lambda: export_python(shared.open(session_id)).encode(),
+        ),
+        Export(
+            "As Python for LlamaIndex",
+            "Python code for LlamaIndex, with notes on what LlamaIndex lacks.",
+            f"{stem}.llamaindex.py",
+            "text/x-python",
+            lambda: export_llamaindex_python(shared.open(session_id)).encode(),
+        ),
+        *graph_exports(session_id, stem),
+    ]
+
+
+GRAPH_FORMS: tuple[tuple[Form, str, str, str], ...] = (
+    ("json", "Graph", "Entities and relations as JSON. The Graph page reads it again.", "application/json"),
+    ("cypher", "Graph as Cypher", "Statements that create it in a graph database.", "text/plain"),
+)
+"""Form, label, purpose and media type."""
+
+
+def graph_exports(session_id: str, stem: str) -> list[Export]:
+    """The files to which each graph of a session can be written."""
+    shared = engine()
+    blocks = [attached.name for attached in shared.open(session_id).blocks if attached.kind == "graph"]
+
+    def text(block: str, form: Form) -> bytes:
+        # Opened again on download: the session may have changed since the dialog was drawn.
+        return write_graph(shared.open(session_id).blocks.graph(block).graph(), form).encode()
+
+    return [
+        Export(
+            # A single graph needs no name to be told apart.
+            label if len(blocks) == 1 else f"{label}: {short(block)}",
+            says,
+            f"{stem}{'' if len(blocks) == 1 else f'.{file_stem(block)}'}.graph.{form}",
+            mime,
+            partial(text, block, form),
+        )
+        for block in blocks
+        for form, label, says, mime in GRAPH_FORMS
+    ]
+
+
+@dialog("Export", "download", width="medium")
+def export_dialog(session_id: str) -> None:
+    """Offer a session for download, whole or in part."""
+    title = named(one(session_id))
+    st.markdown(f"**{plain(title)}**")
+    # The files are made only when they are downloaded.
+    for number, export in enumerate(exports(session_id, title)):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"export__row_{number}"):
+            st.download_button(
+                plain(export.label),
+                export.make,
+                file_name=export.file_name,
+                mime=export.mime,
+                key=f"export__{number}",
+                on_click="ignore",
+                icon=":material/download:",
+                help=plain(export.file_name),
+                width=EXPORT_PIXELS,
+            )
+            st.markdown(f":small[:gray[{plain(export.text)}]]", width="content")
