@@ -160,16 +160,16 @@ CAPABILITIES = {
         "memory_inspector/server/coding_sessions.py memory_inspector/commands/code_command.py",
     ),
     "Lab: play, plan, sweep, lint": (
-        5_410,
+        5_550,
         "memory_inspector/lab/__init__.py memory_inspector/lab/playing.py memory_inspector/lab/replanning.py "
         "memory_inspector/lab/replay.py memory_inspector/lab/sizes.py memory_inspector/lab/script.py "
         "memory_inspector/lab/striking.py memory_inspector/lab/sweep*.py memory_inspector/lab/comparing.py "
         "memory_inspector/lab/variants.py memory_inspector/lab/linting.py "
-        "memory_inspector/figures/lab_figures.py ui/lab/__init__.py ui/lab/knobs.py ui/lab/lab_page.py "
-        "ui/lab/planned.py ui/lab/playing.py ui/lab/progress.py ui/lab/sweeping.py ui/lab/tried_variants.py",
+        "memory_inspector/figures/lab_figures.py ui/lab/__init__.py ui/lab/lab_page.py "
+        "ui/lab/planned.py ui/lab/playing.py ui/lab/sweeping.py ui/lab/tried_variants.py",
     ),
     "Probes, value, failure patterns, CI": (
-        3_590,
+        3_430,
         "memory_inspector/lab/*.py ui/lab/*.py memory_inspector/commands/probe_commands.py "
         "memory_inspector/pytest_plugin.py "
         "memory_inspector/wording/check_report.py ui/context/ablation.py",

@@ -27,7 +27,7 @@ from memory_inspector.lab.probes import (
 )
 from memory_inspector.lab.variants import Variant
 from memory_inspector.wording.formatting import count, plain, short, tokens
-from ui.lab import knobs, playing, progress, tried_variants
+from ui.lab import playing, tried_variants
 from ui.lab.playing import Result
 from ui.lab.tried_variants import OWN, Tried
 from ui.parts import watching
@@ -135,7 +135,7 @@ def _draw_limit(view: View, position: int, tried: Tried, variant: Variant, phras
             args=(memory, position, variant, phrases),
         )
     elif not job.done:
-        progress.follow([job], holds=True)
+        playing.follow_jobs([job], holds=True)
     # 2. Found nothing: even the limit of this configuration loses it.
     elif not job.text:
         st.markdown(f"Not even {tokens(variant.config.token_limit)} tokens keep what is watched in the prompts.")
@@ -145,7 +145,7 @@ def _draw_limit(view: View, position: int, tried: Tried, variant: Variant, phras
             st.markdown(f"Smallest limit of {plain(tried.name)} that keeps what is watched: **{tokens(limit)}**.",
                         width="content")  # fmt: skip
             st.button(
-                f"Try {plain(knobs.value_named('token_limit', limit))}",
+                f"Try {plain(tried_variants.value_named('token_limit', limit))}",
                 key="lab__limit_try",
                 on_click=tried_variants.set_limit,
                 args=(memory, tried.name, limit),
@@ -165,7 +165,7 @@ def _draw_findings(session_id: str, name: str, result: Result) -> None:
                 st.button(
                     _try_label(finding),
                     key=f"lab__mend_{number}",
-                    help=", ".join(map(knobs.chip, finding.changes)),
+                    help=", ".join(map(tried_variants.chip, finding.changes)),
                     on_click=tried_variants.mend,
                     args=(session_id, name, finding.changes),
                 )
@@ -179,7 +179,7 @@ def _try_label(finding: Finding) -> str:
         place, _, setting = change.setting.rpartition(".")
         blocks.setdefault((setting, change.after), []).append(place)
     tried = [
-        knobs.value_named(f"{places[0]}.{setting}" if len(places) == 1 and places[0] else setting, value)
+        tried_variants.value_named(f"{places[0]}.{setting}" if len(places) == 1 and places[0] else setting, value)
         for (setting, value), places in blocks.items()
     ]
     return f"Try {plain(listed(tried))}"

@@ -26,7 +26,7 @@ from memory_inspector.lab.variants import (
 )
 from memory_inspector.wording.formatting import count, plain, tokens
 from ui.context.parts import draw_changes
-from ui.lab import checks, knobs, planned, playing, progress, sweeping, tried_variants, value_view, with_model
+from ui.lab import checks, planned, playing, sweeping, tried_variants, value_view
 from ui.lab.playing import PlayRequest, Result
 from ui.lab.tried_variants import OWN, Desk
 from ui.parts import toasts
@@ -84,7 +84,7 @@ def draw(view: View) -> None:
         with controls:
             _draw_tabs(memory.session_id, now)
             with st.container(border=True, key="lab__knobs"):
-                knobs.draw(memory, now.current)
+                tried_variants.draw_fields(memory, now.current)
     with area:
         if problem is not None:
             st.error(plain(problem))
@@ -107,7 +107,7 @@ def draw(view: View) -> None:
         if results is None:
             return
         request = PlayRequest(memory, view.history.position, variants, playing.phrases_of(memory), probes)
-        results = with_model.draw(request, at_once=len(view.history.turns) <= AUTOMATIC_TURNS) or results
+        results = playing.draw_with_model(request, at_once=len(view.history.turns) <= AUTOMATIC_TURNS) or results
         if chosen == "tests":
             checks.draw(view, _upto(now), now.current, variants[now.current.name], results, probes)
         else:
@@ -219,7 +219,7 @@ def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[P
         return None
     missing = [variants[name] for name in variants if name not in done]
     jobs = [playing.job_of(memory, position, variant, phrases, probes) for variant in missing]
-    progress.follow(jobs, holds=True)
+    playing.follow_jobs(jobs, holds=True)
     return None
 
 
@@ -228,12 +228,12 @@ def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[P
 
 def _without(memory: Memory, now: Desk) -> list[str]:
     """Return the events that are struck in the shown configuration, in words."""
-    return [f"without {knobs.struck_words(memory, position)}" for position in now.current.struck]
+    return [f"without {tried_variants.struck_words(memory, position)}" for position in now.current.struck]
 
 
 def _draw_tried(memory: Memory, now: Desk) -> None:
     """Draw the names of the two compared configurations, with their changes."""
-    changes = map(knobs.chip, tried_variants.changes(memory, now.current))
+    changes = map(tried_variants.chip, tried_variants.changes(memory, now.current))
     chips = " · ".join([*changes, *map(plain, _without(memory, now))]) or "no change yet"
     st.markdown(f"**A** this session  \n**{plain(now.current.name)}** {chips}")
 

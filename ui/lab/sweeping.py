@@ -41,10 +41,9 @@ from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, plain, tokens
 from memory_inspector.wording.settings import value_words as setting_words
-from ui.lab import planned, playing, progress, tried_variants
-from ui.lab.knobs import LEAST_LIMIT, effective_limit, named, value_named
+from ui.lab import planned, playing, tried_variants
 from ui.lab.playing import StoppedError
-from ui.lab.tried_variants import Desk, Tried
+from ui.lab.tried_variants import LEAST_LIMIT, Desk, Tried, effective_limit, named, value_named
 from ui.parts.components import chart, conclusion, open_view
 from ui.tab import state
 from ui.tab.drawing import mode
@@ -458,7 +457,7 @@ def _draw_asked(view: View, tried: Tried, measure: Measure, price: float | None)
     swept, job = cache.sweeps.get(key), cache.jobs.get(key)
     if swept is None:
         if job is not None and not job.done:
-            progress.follow([job], CANCEL)
+            playing.follow_jobs([job], CANCEL)
         elif job is not None and job.error is not None:
             st.warning(plain(job.error))
         return
@@ -487,7 +486,7 @@ def _draw_found(
     # Prices are applied when the map is drawn: another price needs no new sweep.
     result = swept.sweep if price is None else swept.sweep.priced(price)
     if running and job is not None:
-        progress.draw([job], CANCEL)
+        playing.draw_progress([job], CANCEL)
     elif unknown := result.unknown(measure):
         if job is not None and job.error is not None:
             st.warning(plain(job.error))

@@ -16,7 +16,7 @@ from memory_inspector.lab.variants import Variant
 from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, plain
-from ui.lab import playing, progress
+from ui.lab import playing
 from ui.lab.checks import draw_patterns
 from ui.lab.playing import StoppedError
 from ui.lab.sweeping import draw_questions
@@ -86,7 +86,7 @@ def draw(view: View, position: int, variant: Variant) -> None:
         _begin(request)
         job = engine().reading(request.job_key)
     assert job is not None
-    progress.follow([job], "lab__value_cancel", holds=True)
+    playing.follow_jobs([job], "lab__value_cancel", holds=True)
 
 
 def _begin(request: _Request) -> None:
