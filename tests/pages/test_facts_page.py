@@ -22,8 +22,8 @@ from memory_inspector.server.chat_turns import play
 from memory_inspector.server.demo_bundle import demo_memory
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory
-from ui.facts import fact_snapshot, fact_tab, review
-from ui.facts.fact_snapshot import FactSnapshot
+from ui.facts import fact_tab, review
+from ui.facts.fact_tab import FactSnapshot
 from ui.tab import services
 
 pytestmark = pytest.mark.slow
@@ -689,7 +689,7 @@ def test_a_past_turn_names_the_sources_that_the_log_has_after_a_message_was_forg
     memory.session.forget(Ref.of("message", 1))
     history = memory.log.history()
     view = SimpleNamespace(memory=memory, position=history.position, history=history)
-    past = {each.id: each.sources for each in fact_snapshot._facts_at(view, "Facts")}
+    past = {each.id: each.sources for each in fact_tab._facts_at(view, "Facts")}
     assert past == {each.id: each.sources for each in memory.facts.read("Facts", states=None)}
     assert sorted(past.values()) == [(("mine", 3),), (("mine", 5),)]
 
@@ -865,7 +865,7 @@ def table():
 
     def script():
         from ui.facts import fact_dialogs, fact_tab
-        from ui.facts.fact_snapshot import FactSnapshot
+        from ui.facts.fact_tab import FactSnapshot
         from ui.tab.services import engine
 
         desk = FactSnapshot(memory=engine().open("demo"), block="Facts", rows=())

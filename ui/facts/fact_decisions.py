@@ -15,7 +15,7 @@ from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.marked_text import diff_pieces, markdown
 from ui.facts import fact_tab
 from ui.facts.fact_list import BESIDE_PIXELS, CHIP_COLOURS, MIN_PIXELS
-from ui.facts.fact_snapshot import FactSnapshot
+from ui.facts.fact_tab import FactSnapshot
 from ui.parts.components import empty, filled_rows, more_line
 from ui.parts.listing import pick_row
 from ui.tab import drawing

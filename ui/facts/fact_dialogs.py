@@ -33,7 +33,7 @@ from memory_inspector.reading.fact_rows import (
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts import fact_tab
 from ui.facts.fact_list import BESIDE_PIXELS, MIN_PIXELS
-from ui.facts.fact_snapshot import FactSnapshot
+from ui.facts.fact_tab import FactSnapshot
 from ui.parts.components import closing_button, closing_buttons, dialog, filled_rows, more_line
 from ui.parts.facts_limit import draw_limit
 from ui.tab import state

@@ -31,8 +31,7 @@ from memory_inspector.reading.fact_rows import (
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from memory_inspector.wording.marked_text import markdown
 from ui.facts import fact_dialogs, fact_tab
-from ui.facts.fact_snapshot import FactSnapshot, sources_of
-from ui.facts.fact_tab import UnsavedWords
+from ui.facts.fact_tab import FactSnapshot, UnsavedWords, sources_of
 from ui.facts.review import draw_choices, others_of
 from ui.parts import probing
 from ui.parts.components import heading, more_line

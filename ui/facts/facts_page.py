@@ -28,7 +28,7 @@ from ui.facts import fact_dialogs, fact_tab
 from ui.facts.fact_decisions import draw_decisions, draw_rewrites
 from ui.facts.fact_list import draw_list, draw_search
 from ui.facts.fact_panel import draw_panel, draw_selection
-from ui.facts.fact_snapshot import FactSnapshot, read_desk, read_past
+from ui.facts.fact_tab import FactSnapshot, read_desk, read_past
 from ui.facts.review import chosen_age, draw_check, draw_review
 from ui.parts.components import empty, give_while_typing, unseen_heading
 from ui.parts.facts_limit import draw_limit, reduced

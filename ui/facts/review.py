@@ -27,7 +27,7 @@ from memory_inspector.reading.fact_rows import (
 )
 from memory_inspector.wording.formatting import ago, plain, short, tokens
 from ui.facts import fact_tab
-from ui.facts.fact_snapshot import FactSnapshot, sources_of
+from ui.facts.fact_tab import FactSnapshot, sources_of
 from ui.parts.components import empty, heading, more_line
 from ui.parts.listing import draw_source
 
