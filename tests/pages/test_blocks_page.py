@@ -133,7 +133,7 @@ def test_looking_at_it_changes_nothing(demo_home):
 
 def test_it_follows_what_is_written_elsewhere_but_not_over_an_open_drawer(demo_home, monkeypatch):
     followed = []
-    monkeypatch.setattr("ui.tab.live.follow", lambda news, seen, *, running: followed.append((*news.args, *seen)))
+    monkeypatch.setattr("ui.tab.drawing.follow", lambda news, seen, *, running: followed.append((*news.args, *seen)))
     app = opened(page="blocks")
     assert followed[-1] == ("demo", demo().session.status().position, None, (), None)
     followed.clear()

@@ -20,7 +20,7 @@ from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from ui.coding.statement_views import WORDS, draw_compactions, draw_phrase, quoted
 from ui.parts.components import choose_view, empty, filled_rows, heading, unseen_heading
 from ui.parts.listing import pick_row
-from ui.tab import drawing, live, nav, state
+from ui.tab import drawing, nav, state
 
 VIEWS = {
     "compactions": "Compactions",
@@ -97,7 +97,7 @@ def _draw_session(opened: OpenSession, session: CodingSession) -> None:
         _view(choose_view(VIEWS, VIEW))(opened, session, branch)
     # A redraw would close a dialog.
     if not state.dialog_open():
-        live.follow(opened.follow, seen)
+        drawing.follow(opened.follow, seen)
 
 
 def _view(name: str) -> Callable[[OpenSession, CodingSession, Branch], None]:
@@ -194,7 +194,7 @@ def _list() -> None:
     else:
         _projects(overviews)
     if not state.dialog_open():
-        live.follow(_news, _state_of(overviews))
+        drawing.follow(_news, _state_of(overviews))
 
 
 def _news() -> object:

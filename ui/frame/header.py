@@ -25,7 +25,7 @@ from ui.parts.components import empty, error_noticed
 from ui.sessions import connect
 from ui.sessions.session_dialogs import branch_dialog
 from ui.settings_drawer import settings_dialog
-from ui.tab import drawing, live, nav, selection, state
+from ui.tab import drawing, nav, selection, state
 from ui.tab.people import allowed
 from ui.tab.services import engine
 from ui.tab.view import View, memory_of, news, opened
@@ -117,7 +117,7 @@ def page(draw: Callable[[View], None], *, follows: bool = False) -> None:
             draw(view)
             # Only the latest turn changes by what another process writes.
             if follows and view.turn is None and not state.dialog_open():
-                live.follow(partial(news, session_id), view.seen, running=view.running)
+                drawing.follow(partial(news, session_id), view.seen, running=view.running)
     except NotFoundError:
         st.warning("This session was deleted elsewhere.")
         nav.link("sessions", "All sessions")

@@ -39,7 +39,7 @@ from ui.sessions.session_rows import (
     totals,
     users,
 )
-from ui.tab import live, nav, state
+from ui.tab import drawing, nav, state
 from ui.tab.people import allowed
 from ui.tab.services import engine
 
@@ -112,7 +112,7 @@ def draw() -> None:
     # A redraw would close the dialog, and lose what is typed in it.
     draw_health(follow=not dialog_open)
     if not dialog_open and not state.dialog_open():
-        live.follow(_news, seen)
+        drawing.follow(_news, seen)
 
 
 def _draw_refused() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, tzinfo
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 from zoneinfo import ZoneInfo
 
 import streamlit as st
@@ -21,6 +21,11 @@ from streamlit.runtime.scriptrunner import RerunData, RerunException, get_script
 from streamlit.runtime.scriptrunner_utils.script_run_context import ThreadState
 
 from memory_inspector.palette import Mode
+from ui.tab import state
+
+if TYPE_CHECKING:
+    from memory_inspector.server.jobs import Job
+
 
 MAX_SECONDS = 1.0
 """Maximum seconds for which elements are held after a user's action; a slower page appears as it is drawn."""
@@ -307,3 +312,38 @@ def zone() -> tzinfo:
     """Return the time zone of this browser; UTC until it is known."""
     name = st.context.timezone
     return ZoneInfo(name) if name else UTC
+
+
+# -- drawing again when there are new events ------------------------------------------------------
+
+
+LOOK_SECONDS = 1.0
+"""Polling interval, in seconds, while nothing runs in this server; each poll is a single index lookup."""
+
+WATCH_SECONDS = 0.15
+"""Polling interval, in seconds, while a job runs for the session."""
+
+UNPACED_SECONDS = 0.7
+"""Polling interval, in seconds, during playback without pauses: nobody can follow every turn, and redraws slow it."""
+
+
+def follow(news: Callable[[], object], seen: object, *, running: "Job | None" = None) -> None:
+    """Redraw the page once its news differ from what was `seen`, by a job of this server or by another process.
+
+    No script run lasts as long as a job: a fragment polls and requests a redraw.
+    """
+    from memory_core.errors import MemoryInspectorError  # here: the server answers before the engine is loaded
+
+    def look() -> None:
+        try:
+            # Compared by value: what is drawn may be older than the last poll.
+            changed = news() != seen
+        except MemoryInspectorError:
+            changed = True  # the page reports the error
+        if changed:
+            # A redraw that nobody asked for must not take away what was just said.
+            state.keep_notice()
+            again()
+
+    every = LOOK_SECONDS if running is None else WATCH_SECONDS if running.pace > 0 else UNPACED_SECONDS
+    st.fragment(look, run_every=every)()
