@@ -97,7 +97,7 @@ CAPABILITIES = {
         "memory_core/history/advice.py",
     ),
     "Page Facts": (
-        3_510,
+        3_450,
         "ui/facts/*.py memory_inspector/reading/fact_*.py memory_inspector/wording/decision_text.py "
         "ui/parts/facts_limit.py",
     ),
@@ -120,7 +120,7 @@ CAPABILITIES = {
         "memory_core/curation/graph_*.py memory_core/models/relating.py",
     ),
     "Page Graph": (
-        2_260,
+        2_230,
         "ui/graph/*.py memory_inspector/figures/graph_*.py "
         "memory_inspector/reading/graph_neighbourhood.py memory_inspector/files/graph_files.py",
     ),
@@ -133,7 +133,7 @@ CAPABILITIES = {
     ),
     "Formats of messages": (1_390, "memory_core/formats/*.py"),
     "Trace and its fixes, watched, overlooked": (
-        5_230,
+        5_220,
         "memory_core/tracing/*.py ui/trace/*.py memory_inspector/wording/trace_text.py ui/parts/watching.py "
         "ui/parts/probing.py ui/parts/overlooked.py ui/parts/struck.py memory_inspector/reading/forgotten.py",
     ),
@@ -148,19 +148,19 @@ CAPABILITIES = {
     ),
     "Recorder: proxy and spans": (4_760, "memory_inspector/recorder/*.py memory_inspector/wording/attach_lines.py"),
     "Files and other programs' stores": (
-        5_770,
+        5_810,
         "memory_inspector/files/*.py memory_inspector/files/stores/*.py ui/sessions/session_files.py "
         "ui/blocks/agent_stores.py",
     ),
     "Adapters and MCP": (2_280, "memory_inspector/adapters/*.py memory_inspector/reading_tools.py"),
     "Sessions of coding agents": (
-        6_650,
+        6_620,
         "memory_inspector/coding/*.py ui/coding/*.py memory_inspector/figures/coding_figures.py "
         "memory_inspector/wording/coding_text.py memory_inspector/reading/coding_homes.py "
         "memory_inspector/server/coding_sessions.py memory_inspector/commands/code_command.py",
     ),
     "Lab: play, plan, sweep, lint": (
-        5_550,
+        5_540,
         "memory_inspector/lab/__init__.py memory_inspector/lab/playing.py memory_inspector/lab/replanning.py "
         "memory_inspector/lab/replay.py memory_inspector/lab/sizes.py memory_inspector/lab/script.py "
         "memory_inspector/lab/striking.py memory_inspector/lab/sweep*.py memory_inspector/lab/comparing.py "
@@ -176,7 +176,7 @@ CAPABILITIES = {
     ),
     "Checks for your own parts, simulation": (1_320, "memory_inspector/checks/*.py"),
     "Page Chat, the demo, a turn's story": (
-        2_250,
+        2_240,
         "ui/chat/*.py memory_inspector/demo/*.py memory_inspector/server/chat_turns.py "
         "memory_inspector/wording/story.py "
         "memory_inspector/server/demo_bundle.py memory_inspector/server/shipped_demo.py ui/parts/flushing.py "
@@ -201,7 +201,7 @@ CAPABILITIES = {
     ),
     "Page Sessions, connect": (1_290, "ui/sessions/*.py memory_inspector/server/new_session.py"),
     "Frame, tab and parts of pages": (
-        4_130,
+        4_160,
         "app.py ui/__init__.py ui/frame/*.py ui/tab/*.py ui/parts/*.py pages/*.py memory_inspector/palette.py "
         "memory_inspector/wording/*.py memory_inspector/reading/*.py memory_inspector/figures/*.py",
     ),

@@ -14,8 +14,8 @@ import streamlit as st
 from memory_core import Memory, MemoryInspectorError, NotFoundError, StoreError
 from memory_core.events import ConfigurationChanged, SessionBranched
 from memory_core.process import keep_loaded
-from memory_inspector.reading.outcomes import outcomes_of
 from memory_inspector.reading.event_rows import remembered
+from memory_inspector.reading.outcomes import outcomes_of
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, plain, tokens
 from ui.chat import guide

@@ -30,13 +30,14 @@ from memory_inspector.reading.event_rows import (
     OPERATIONS,
     Filter,
     Index,
+    Timeline,
     by_whom,
     chosen,
     ledger,
+    remembered,
     totals,
 )
 from memory_inspector.reading.outcomes import outcomes_of
-from memory_inspector.reading.event_rows import Timeline, remembered
 from memory_inspector.reading.turn_series import Course, calls_rows, course, course_rows, describe, summary, turn_calls
 from memory_inspector.wording.event_sentences import omitted_words, seconds
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
