@@ -102,7 +102,7 @@ CAPABILITIES = {
         "ui/parts/facts_limit.py",
     ),
     "Vectors: block, units, indexes": (
-        5_530,
+        5_540,
         "memory_core/blocks/vector.py memory_core/blocks/vector_parts/*.py memory_core/vectors/*.py "
         "memory_core/planning/boosts.py memory_core/planning/retrieval_plan.py memory_core/store/vector_rows.py "
         "memory_core/store/derived_files.py "

@@ -298,6 +298,7 @@ class ChromaIndex:
             copy = replace(copy, held=wanted)
             with self._place.errors():
                 copy.handle.modify(metadata=copy.metadata())
+        self._place.clear_unused()
         return copy
 
     def _delete(self, client: Any, name: str) -> None:

@@ -26,6 +26,8 @@ CONNECT_TIMEOUT_SECONDS = 5.0
 
 LOCK_NAME = "memory-inspector.lock"
 _DATABASE_NAME = "chroma.sqlite3"
+_COUNT = slice(20, 28)
+"""Place in an index's `header.bin` of the number of its vectors; 0 until Chroma writes them there."""
 _KEPT = "Messages are kept and will be indexed later."
 
 
@@ -84,6 +86,9 @@ class Server:
 
     def sweep(self) -> None:
         """Do nothing: a server manages its own files."""
+
+    def clear_unused(self) -> None:
+        """Do nothing, as `sweep`."""
 
     def close(self) -> None:
         with self._lock:
@@ -197,6 +202,18 @@ class Folder:
                 if folder.name not in segments:
                     # Windows cannot remove open files; they are removed at the next opening.
                     shutil.rmtree(folder, ignore_errors=os.name == "nt")
+
+    def clear_unused(self) -> None:
+        """Clear what Chroma writes into the files of a new index before it has anything to write there.
+
+        Quirk 13: until its first thousand vectors, `length.bin` holds what this process had in memory: parts of texts,
+        or of a key.
+        """
+        with self.errors():
+            for lengths in self._path.glob("*/length.bin"):
+                if not any(lengths.with_name("header.bin").read_bytes()[_COUNT]):
+                    with lengths.open("r+b") as file:
+                        file.write(bytes(lengths.stat().st_size))
 
     def close(self) -> None:
         with Folder._shared_lock, self._lock:

@@ -65,6 +65,18 @@ def segment_folders(folder):
 # Embedded
 
 
+def test_the_files_of_a_new_index_hold_nothing_of_what_the_process_had_in_memory(index, folder):
+    sources = [clustered(20, collection=f"collection-{number}") for number in range(12)]
+    for source in sources:
+        index.search(source, queries(1)[0], limit=3)
+    lengths = list(folder.glob("*/length.bin"))
+    assert len(lengths) == len(sources)
+    assert not any(any(file.read_bytes()) for file in lengths)
+    sources[0].add(*random_vectors(1_500, seed=2))
+    assert_same(index, sources[0], count=20)
+    assert sum(any(file.read_bytes()) for file in lengths) == 1, "what Chroma does write is left as it is"
+
+
 def test_answers_are_those_of_the_exact_scan(index):
     source = clustered()
     assert_same(index, source, count=150)
