@@ -136,7 +136,7 @@ def _open(arguments: argparse.Namespace) -> int:
 def _mcp(arguments: argparse.Namespace) -> int:
     from memory_core import Database, Services
     from memory_inspector.adapters.mcp_server import InspectingTools
-    from memory_inspector.coding.session_answers import CodingTools
+    from memory_inspector.coding.mcp_tools import CodingTools
     from memory_inspector.commands.database_commands import database_url
     from memory_inspector.reading.coding_homes import listing_of_environment
     from memory_inspector.reading_tools import ReadingTools

@@ -56,7 +56,7 @@ CAPABILITIES = {
         "memory_core/bundles/*.py memory_core/store/copying/*.py memory_core/sessions/branch.py",
     ),
     "Forgetting with a receipt, erasing": (
-        3_270,
+        3_260,
         "memory_core/store/erasing/*.py memory_core/store/text_erasing.py memory_inspector/verification/*.py "
         "memory_core/sessions/erase_phrase.py memory_core/sessions/forget_user.py ui/parts/forgetting.py "
         "memory_inspector/server/forget_receipt.py memory_inspector/wording/impact_text.py "
@@ -109,10 +109,10 @@ CAPABILITIES = {
         "memory_core/models/embedding.py memory_core/models/static_embedding.py",
     ),
     "Summary": (
-        1_160,
+        1_490,
         "memory_core/blocks/summary.py memory_core/planning/running_summary.py memory_core/models/summarising.py "
         "memory_core/store/summary_rows.py memory_core/curation/summary_desk.py "
-        "memory_inspector/wording/summary_text.py",
+        "memory_inspector/wording/block_text.py",
     ),
     "Graph: block, relations, desk": (
         2_690,
@@ -146,7 +146,7 @@ CAPABILITIES = {
         "memory_core/retrieval/*.py ui/retrieval/*.py memory_inspector/reading/search_*.py "
         "memory_inspector/wording/unit_names.py",
     ),
-    "Recorder: proxy and spans": (4_760, "memory_inspector/recorder/*.py memory_inspector/wording/attach_lines.py"),
+    "Recorder: proxy and spans": (4_750, "memory_inspector/recorder/*.py memory_inspector/wording/attach_lines.py"),
     "Files and other programs' stores": (
         5_810,
         "memory_inspector/files/*.py memory_inspector/files/stores/*.py ui/sessions/session_files.py "
@@ -174,12 +174,12 @@ CAPABILITIES = {
         "memory_inspector/pytest_plugin.py "
         "memory_inspector/wording/check_report.py ui/context/ablation.py",
     ),
-    "Checks for your own parts, simulation": (1_320, "memory_inspector/checks/*.py"),
+    "Checks for your own parts, simulation": (1_290, "memory_inspector/checks/*.py"),
     "Page Chat, the demo, a turn's story": (
         2_240,
         "ui/chat/*.py memory_inspector/demo/*.py memory_inspector/server/chat_turns.py "
         "memory_inspector/wording/story.py "
-        "memory_inspector/server/demo_bundle.py memory_inspector/server/shipped_demo.py ui/parts/flushing.py "
+        "memory_inspector/server/shipped_demo.py ui/parts/flushing.py "
         "memory_inspector/wording/tool_call_text.py",
     ),
     "Page Context": (
@@ -196,7 +196,7 @@ CAPABILITIES = {
         "memory_inspector/figures/timeline_figures.py",
     ),
     "Page Blocks and settings": (
-        2_530,
+        2_180,
         "ui/blocks/*.py ui/settings_drawer.py memory_inspector/wording/block_*.py memory_inspector/wording/settings.py",
     ),
     "Page Sessions, connect": (1_290, "ui/sessions/*.py memory_inspector/server/new_session.py"),

@@ -27,7 +27,7 @@ from memory_core.store.database import Database
 from memory_inspector.reading.event_rows import by_whom
 from memory_inspector.reading.fact_history import steps, who_wrote
 from memory_inspector.server.forget_receipt import receipt_for
-from memory_inspector.wording.summary_text import by_whom as who_summed_up
+from memory_inspector.wording.block_text import by_whom as who_summed_up
 from ui.parts.listing import about
 
 ANA = Person("ana@acme.test", "Ana", "owner")

@@ -36,10 +36,7 @@ from memory_core.vectors.exact import ExactIndex
 from memory_core.vectors.vector_index import Hit
 from memory_inspector.adapters.llamaindex import InspectedMemory
 from memory_inspector.checks import StoreItem, check_adapter, check_block, check_store_reader, check_vector_index
-from memory_inspector.checks.adapter_promises import CORE, AdapterPromises
-from memory_inspector.checks.block_promises import BlockPromises
-from memory_inspector.checks.index_promises import IndexPromises
-from memory_inspector.checks.reader_promises import ReaderPromises
+from memory_inspector.checks.promises import CORE, AdapterPromises, BlockPromises, IndexPromises, ReaderPromises
 from memory_inspector.files.files import read_path
 from memory_inspector.files.in_place import StoreFollower, open_store
 from memory_inspector.files.mirrored_facts import FACTS

@@ -13,9 +13,8 @@ from memory_core import Database, Memory, Services, delete_session, list_session
 from memory_core.bundles.bundle import read_bundle, restore_bundle, write_bundle
 from memory_inspector.demo.conversations import MESSAGES, RECORDED_TURNS
 from memory_inspector.server.chat_turns import play
-from memory_inspector.server.demo_bundle import make_bundle
 from memory_inspector.server.jobs import Job
-from memory_inspector.server.shipped_demo import BUNDLE, DEMO_SESSION
+from memory_inspector.server.shipped_demo import BUNDLE, DEMO_SESSION, make_bundle
 
 AS_THE_CLOCK_WAS = {"at", "created_at", "updated_at", "confirmed_at", "done_at", "seconds"}
 SCORES = 0.02
@@ -80,7 +79,7 @@ def database(tmp_path):
 @pytest.mark.slow
 def test_the_shipped_demo_is_what_todays_engine_makes_of_the_script(services):
     today, kept = read_bundle(make_bundle(services), "today"), shipped()
-    remedy = "the script or the engine has changed: run `python -m memory_inspector.server.demo_bundle`"
+    remedy = "the script or the engine has changed: run `python -m memory_inspector.server.shipped_demo`"
     made, had = parts(today), parts(kept)
     assert made["messages"]
     assert made["events"]

@@ -14,7 +14,7 @@ from memory_core.formats.llamaindex_message import message_from_llamaindex
 from memory_core.formats.openai_message import OTHER
 from memory_inspector.files.files import read_file
 from memory_inspector.files.openai_items import messages_from_items
-from memory_inspector.recorder.span_messages import messages_of
+from memory_inspector.recorder.prompt_messages import messages_of
 from memory_inspector.recorder.wire import Answered, read_exchange
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "formats.md"

@@ -19,7 +19,8 @@ from test_streamed_answers import BEGUN, GONE, STREAMS, sse
 from memory_core import Database
 from memory_core.errors import MessageError
 from memory_inspector.recorder import recording_proxy
-from memory_inspector.recorder.recording_proxy import MAX_KEPT_AT_ONCE, UPSTREAM, decompressed
+from memory_inspector.recorder.content_coding import decompressed
+from memory_inspector.recorder.recording_proxy import MAX_KEPT_AT_ONCE, UPSTREAM
 from memory_inspector.recorder.wire import Answered, endpoint_of, read_exchange
 
 zstd_packed = zstandard.ZstdCompressor().compress

@@ -20,7 +20,7 @@ from memory_core.errors import ConfigError, FormatError, NotFoundError
 from memory_core.messages import ChatMessage
 from memory_core.sessions.overview import delete_session
 from memory_inspector.__main__ import main as command
-from memory_inspector.verification import searching
+from memory_inspector.verification import receipts
 from memory_inspector.verification.fingerprints import CHUNK_BYTES, count, forms, wanted
 from memory_inspector.verification.receipts import read_receipt, receipt_of
 
@@ -170,7 +170,7 @@ def test_archives_in_archives_and_databases_in_them_are_searched(tmp_path):
 
 def test_an_archive_too_deep_in_others_is_named_as_not_searched(tmp_path):
     data = SECRET.encode()
-    for _ in range(searching.MAX_NESTED + 2):
+    for _ in range(receipts.MAX_NESTED + 2):
         data = gzip.compress(data)
     (tmp_path / "deep.gz").write_bytes(data)
     (problem,) = receipt_of(tmp_path, wanted([SECRET])).problems
@@ -358,7 +358,7 @@ def test_a_broken_member_of_an_archive_costs_that_archive_alone(tmp_path):
 
 
 def test_a_compressed_value_that_is_too_large_is_named_as_not_searched(tmp_path, monkeypatch):
-    monkeypatch.setattr(searching, "MAX_UNPACKED_BYTES", 1_000)
+    monkeypatch.setattr(receipts, "MAX_UNPACKED_BYTES", 1_000)
     with closing(sqlite3.connect(tmp_path / "m.db")) as connection:
         connection.execute("CREATE TABLE t (v BLOB)")
         connection.execute("INSERT INTO t VALUES (?)", (zlib.compress(b"x" * 2_000),))

@@ -31,9 +31,9 @@ from memory_core import Database, Memory, Services
 from memory_core.engine.session import Session
 from memory_core.messages import ChatMessage
 from memory_core.sessions.overview import list_sessions
+from memory_inspector.recorder.content_coding import decompressed
 from memory_inspector.recorder.otlp import PROTOBUF, LogRecord, SpanExport, read_export, read_logs
 from memory_inspector.recorder.receiving import Receiver
-from memory_inspector.recorder.recording_proxy import decompressed
 
 PAGE = ROOT / "docs" / "reference" / "instrumentations.md"
 VISIT = Path(__file__).resolve().parent / "instrumented_visits.py"

@@ -1,9 +1,13 @@
 """Helpers for tests of programs that use a memory: assertions on prompts, promises of own parts, simulated failures."""
 
-from memory_inspector.checks.adapter_promises import check_adapter
-from memory_inspector.checks.block_promises import check_block
-from memory_inspector.checks.conformance import Conformance
-from memory_inspector.checks.index_promises import check_vector_index
+from memory_inspector.checks.promises import (
+    Conformance,
+    StoreItem,
+    check_adapter,
+    check_block,
+    check_store_reader,
+    check_vector_index,
+)
 from memory_inspector.checks.prompt_assertions import (
     assert_block_tokens,
     assert_evidence_in_prompt,
@@ -11,7 +15,6 @@ from memory_inspector.checks.prompt_assertions import (
     assert_in_prompt,
     assert_not_in_prompt,
 )
-from memory_inspector.checks.reader_promises import StoreItem, check_store_reader
 from memory_inspector.checks.simulation import SimulatedCrash, Simulation, check_session, simulate
 
 __all__ = [

@@ -1,17 +1,19 @@
-"""Messages of a prompt as the model read them, from chat completions, the Responses API and Anthropic's messages.
+"""Messages of a prompt as the model read them: from requests of the model APIs, and from span attributes. Pure.
 
-Nothing is refused; values that a message cannot hold become JSON text in it. Unlike those of `openai_items`, these
-messages cannot be converted back.
+Nothing is refused; values that a message cannot hold, and unknown parts, become JSON text in it. Unlike those of
+`openai_items`, these messages cannot be converted back.
 """
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_core.errors import MessageError
+from memory_core.formats.any_message import langchain_fields, read_messages
 from memory_core.formats.content import Unread, first_text
 from memory_core.formats.openai_message import messages_from_openai
-from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
+from memory_core.messages import ChatMessage, MessageRole, Part, TextPart, ThinkingPart
 
 _FRAME = frozenset({"type", "id", "call_id", "name", "status"})
 """Fields of an item other than its content."""
@@ -127,3 +129,253 @@ def _called(kind: str, item: Mapping[str, Any]) -> dict[str, Any]:
     if kind in ("function_call", "custom_tool_call"):
         return {**call, "arguments": item.get("arguments", item.get("input"))}
     return {**call, "arguments": {key: value for key, value in item.items() if key not in _FRAME}}
+
+
+# -- from span attributes, in any form of the conventions -----------------------------------------
+
+
+EVENTS = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+    "gen_ai.choice": "assistant",
+}
+"""Role by event name; in the conventions before version 1.37, each message was an event."""
+
+MAX_STEPS = 16
+"""Maximum depth of a flattened attribute name; OpenInference has eight."""
+
+_CUT_OFF = re.compile(r"""\s*(\[\s*[\[{"]|\{\s*")""")
+"""Matches the start of JSON, but not of texts such as `[INST]`, `{{name}}` and `[laughs]`."""
+_SAYS = ("role", "message", "parts", "contents", "content", "tool_calls")
+"""Fields of a message; an object with none of them is taken as message content."""
+_LISTS = ("messages", "message", "input", "contents", "generations", "choices", "output")
+"""Keys under which an attribute's object holds messages: a list of them, or a text."""
+_INSTRUCTIONS = ("instructions", "system")
+"""Keys of a system prompt beside the messages."""
+_ROLES = {"tool-response": "tool", "tool-call": "assistant"}
+"""Role of a message by a name that only smolagents has: an observation is nobody's words."""
+_ITEM = re.compile(r"reasoning|(?!tool_)\w+_call(_output)?")
+"""Types of items of the Responses API that have no role."""
+
+
+def decoded(value: Any) -> Any:
+    """Decode a value that may be JSON text; other text is returned as is.
+
+    Raises:
+        MessageError: The JSON is truncated, for example by an exporter's limit.
+    """
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
+        return value
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError as error:
+        # An error at the end of what looks like JSON is a value that was cut off; any other is text in brackets.
+        at_end = error.pos >= len(value.rstrip()) - 1 or error.msg.startswith("Unterminated string")
+        if not (at_end and _CUT_OFF.match(value)):
+            return value
+        raise MessageError("is JSON that was cut off: leave OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT unset") from None
+    except RecursionError:
+        raise MessageError("is nested too deep") from None
+    except ValueError:  # an integer with more digits than Python parses
+        return value
+
+
+def messages_of(value: Any, role: str) -> list[ChatMessage]:
+    """Parse the messages in an attribute's value; a message without a role gets `role`.
+
+    Raises:
+        MessageError: It holds no messages.
+    """
+    entries = _entries(value, "messages")
+    if any(isinstance(entry, Mapping) and entry.get("event.name") in EVENTS for entry in entries):
+        # Logfire puts all events of the older conventions into one attribute.
+        events = [(str(entry.get("event.name")), entry) for entry in entries if isinstance(entry, Mapping)]
+        return messages_of_events(_with_choice(events), said=role == MessageRole.ASSISTANT)
+    if any(_is_item(entry) for entry in entries):
+        return read_items(entries)
+    return [message for entry in entries for message in _messages(entry, role)]
+
+
+def answers_of(value: Any) -> list[ChatMessage]:
+    """Parse the answers in an attribute's value; the pieces of a streamed answer, one entry each, are one message.
+
+    Raises:
+        MessageError: It holds no messages.
+    """
+    answers = messages_of(value, MessageRole.ASSISTANT)
+    entries = _entries(value, "messages")
+    *pieces, last = [entry.get("finish_reason") if isinstance(entry, Mapping) else None for entry in entries] or [None]
+    if not 2 <= len(answers) <= len(entries) or any(reason != "" for reason in pieces) or last is None:
+        return answers
+    # Some clients give the whole answer once more behind its pieces.
+    *streamed, whole = answers
+    text = "".join(answer.content or "" for answer in streamed)
+    if text and (whole.content or "") == text:
+        return [whole]
+    return [whole.with_parts(_joined([part for answer in answers for part in answer.parts]))]
+
+
+def answers_in_value(value: Any) -> list[ChatMessage]:
+    """Return the answers in a whole response, alone or in a list; none in anything else."""
+    response = decoded(value)
+    response = response[0] if isinstance(response, list) and len(response) == 1 else response
+    if not isinstance(response, Mapping) or not any(
+        isinstance(response.get(key), list) for key in ("output", "choices")
+    ):
+        return []
+    return messages_of(response, MessageRole.ASSISTANT)
+
+
+def _joined(parts: Sequence[Part]) -> list[Part]:
+    """Return the parts with texts that follow each other as one."""
+    result: list[Part] = []
+    for part in parts:
+        if isinstance(part, TextPart) and result and isinstance(before := result[-1], TextPart):
+            result[-1] = TextPart(text=before.text + part.text)
+        else:
+            result.append(part)
+    return result
+
+
+def _is_item(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and "role" not in entry and bool(_ITEM.fullmatch(str(entry.get("type"))))
+
+
+def _with_choice(events: Sequence[tuple[str, Mapping[str, Any]]]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return events in which the answer is named as one: some emitters name it as they name those of the prompt."""
+    if any(name == "gen_ai.choice" for name, _ in events):
+        return list(events)
+    # The model answers what the user, a tool or the system said last.
+    ends = [place for place, (name, _) in enumerate(events, 1) if EVENTS.get(name) not in (None, "assistant")]
+    answer = max(ends, default=0)
+    return [(name if place < answer else "gen_ai.choice", entry) for place, (name, entry) in enumerate(events)]
+
+
+def instructions(value: Any) -> list[ChatMessage]:
+    """Return instructions sent beside the messages as a list of one system message; empty for empty instructions.
+
+    Raises:
+        MessageError: They are neither text nor parts.
+    """
+    return list(_messages({"content": _entries(value, "instructions")}, MessageRole.SYSTEM))
+
+
+def calls_of(value: Any) -> list[ChatMessage]:
+    """Return a message with the tool calls that are stored apart from the answer's text; empty without calls."""
+    return list(_messages({"tool_calls": value}, MessageRole.ASSISTANT))
+
+
+def _entries(value: Any, what: str) -> list[Any]:
+    """Return the entries of an attribute's value as a list; a text or a single message is a list of one."""
+    entries, before = decoded(value), list[Any]()
+    if isinstance(entries, Mapping) and "role" not in entries:
+        before = [{"role": "system", "content": entries[name]} for name in _INSTRUCTIONS if entries.get(name)]
+        inside = next((entries[name] for name in _LISTS if isinstance(entries.get(name), list | str)), None)
+        entries, before = (entries, []) if inside is None else (inside, before)
+    if isinstance(entries, str | Mapping):
+        return [*before, entries]
+    if not isinstance(entries, list):
+        raise MessageError(f"holds no {what}")
+    # Of several prompts that were sent at once, the first.
+    return [*before, *(entries[0] if entries and isinstance(entries[0], list) else entries)]
+
+
+def messages_of_events(events: Iterable[tuple[str, Mapping[str, Any]]], *, said: bool) -> list[ChatMessage]:
+    """Parse messages stored one per event: those of the answer if `said`, else those of the prompt."""
+    return [
+        message
+        for name, attributes in events
+        if name in EVENTS and (name == "gen_ai.choice") == said
+        for message in _messages(_of_event(attributes), EVENTS[name])
+    ]
+
+
+def _of_event(attributes: Mapping[str, Any]) -> Any:
+    """Parse an event's message; its body is flattened to attributes, with objects as JSON."""
+    body = {name: _objects(value) for name, value in attributes.items()}
+    inner = body.get("message")
+    if isinstance(content := body.get("content"), Mapping) and "parts" in content:  # Gemini's, with its own role
+        return content
+    return inner if isinstance(inner, Mapping) else body if inner is None else {**body, "content": inner}
+
+
+def _objects(value: Any) -> Any:
+    """Decode objects written as JSON; leave other text alone."""
+    try:
+        parsed = decoded(value)
+    except MessageError:
+        return value
+    inside = parsed if isinstance(parsed, list) else [parsed]
+    return parsed if inside and all(isinstance(item, Mapping) for item in inside) else value
+
+
+def _messages(entry: Any, role: str) -> Iterator[ChatMessage]:
+    """Parse one entry; several tool results become a message each, as their ids distinguish them."""
+    inner = entry.get("message") if isinstance(entry, Mapping) else None
+    entry = inner if isinstance(inner, Mapping) else entry
+    if isinstance(entry, Mapping) and langchain_fields(entry) is not None:
+        yield from read_messages(entry, other_as_text=True)
+        return
+    # An object without a message's fields is itself the content.
+    if isinstance(entry, Mapping) and not any(name in entry for name in _SAYS):
+        entry = json.dumps(entry, ensure_ascii=False)
+    if isinstance(entry, str):
+        entry = {"content": entry}
+    if not isinstance(entry, Mapping):
+        raise MessageError("holds no messages")
+    named = str(entry.get("role") or role)
+    named = _ROLES.get(named, named)
+    content, calls = _without_calls(_content(entry), _objects(entry.get("tool_calls")))
+    # On a tool result, a bare `id` is that of the call; on other messages it is ignored.
+    answers = entry.get("tool_call_id") or (entry.get("id") if named in ("tool", "function") else None)
+    chat = {
+        "role": named,
+        "name": entry.get("name") if named not in ("tool", "function") else None,
+        "content": content,
+        "tool_calls": calls,
+        "tool_call_id": answers,
+    }
+    for message in read_messages(chat, other_as_text=True):
+        if message.parts or message.role is MessageRole.TOOL:
+            yield message
+
+
+def _content(entry: Mapping[str, Any]) -> Any:
+    """Return a message's parts from whichever field holds them, decoded from JSON if necessary."""
+    return next(
+        (_objects(entry[name]) for name in ("parts", "contents", "content") if entry.get(name) is not None), None
+    )
+
+
+def _without_calls(content: Any, calls: Any) -> tuple[Any, Any]:
+    """Return a message's content without the calls that OpenInference writes in it, and its calls with them."""
+    if not isinstance(content, list) or not any(isinstance(part, Mapping) and "tool_call" in part for part in content):
+        return content, calls
+    # OpenInference for Anthropic writes a call at its place in the content and once more among the calls.
+    inside = [part["tool_call"] for part in content if isinstance(part, Mapping) and "tool_call" in part]
+    rest = [part for part in content if not (isinstance(part, Mapping) and "tool_call" in part)]
+    return rest, calls or [{"tool_call": call} for call in inside]
+
+
+def flattened_list(values: Mapping[str, Any], prefix: str) -> list[Any] | None:
+    """Return a list flattened into attributes such as `prefix.0.role`; None if absent."""
+    tree: dict[str, Any] = {}
+    for name, value in values.items():
+        if name.startswith(prefix) and name.count(".") < MAX_STEPS:
+            at, *path = tree, *name[len(prefix) :].split(".")
+            for step in path[:-1]:
+                inner = at.setdefault(step, {})
+                # If a name is also the prefix of another one, its value is kept and the deeper value dropped.
+                at = inner if isinstance(inner, dict) else {}
+            at[path[-1]] = value
+    return _lists(tree) if tree and all(key.isdigit() for key in tree) else None
+
+
+def _lists(tree: dict[str, Any]) -> Any:
+    """Convert objects with integer keys to lists."""
+    inner = {key: _lists(value) if isinstance(value, dict) else value for key, value in tree.items()}
+    if inner and all(key.isdigit() for key in inner):
+        return [inner[key] for key in sorted(inner, key=int)]
+    return inner

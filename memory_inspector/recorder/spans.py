@@ -27,7 +27,7 @@ from memory_inspector.recorder.dialects import (
     MemoryKind,
 )
 from memory_inspector.recorder.otlp import Span
-from memory_inspector.recorder.span_messages import (
+from memory_inspector.recorder.prompt_messages import (
     answers_in_value,
     answers_of,
     calls_of,

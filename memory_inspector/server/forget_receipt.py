@@ -8,8 +8,7 @@ from memory_core import Database
 from memory_core.access import acting_person
 from memory_core.config import Settings
 from memory_inspector.verification.fingerprints import wanted
-from memory_inspector.verification.receipts import ForgetReceipt
-from memory_inspector.verification.searching import search, search_chroma, search_server
+from memory_inspector.verification.receipts import ForgetReceipt, search, search_chroma, search_server
 
 
 def receipt_for(database: Database, phrases: Collection[str]) -> ForgetReceipt:

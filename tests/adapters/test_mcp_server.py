@@ -12,7 +12,7 @@ from memory_core import ChatMessage, Memory
 from memory_core.systems import KnowledgeGraph
 from memory_inspector.adapters.graph_tools import GraphTools
 from memory_inspector.adapters.mcp_server import SPECS, graph_server
-from memory_inspector.coding.session_answers import CodingTools
+from memory_inspector.coding.mcp_tools import CodingTools
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -17,7 +17,7 @@ from memory_core import MessageError, NotFoundError
 from memory_inspector import __main__ as program
 from memory_inspector.adapters.mcp_server import inspecting_server
 from memory_inspector.coding.listing import Listing, home_of_file, homes
-from memory_inspector.coding.session_answers import CodingTools
+from memory_inspector.coding.mcp_tools import CodingTools
 from memory_inspector.reading.coding_homes import first_session, listing_of_environment
 from memory_inspector.wording.coding_text import _beginnings
 

@@ -17,8 +17,8 @@ from memory_inspector.figures.budget_lanes import describe, lanes_of
 from memory_inspector.figures.prompt_figure import waterfall
 from memory_inspector.files.openai_format import read_conversation
 from memory_inspector.server.chat_turns import play
-from memory_inspector.server.demo_bundle import demo_memory
 from memory_inspector.server.jobs import Job
+from memory_inspector.server.shipped_demo import demo_memory
 from memory_inspector.wording.prompt_text import number_rows
 from ui.tab import services
 

@@ -11,8 +11,8 @@ from memory_core.events import FactAdded
 from memory_core.planning.curation import edit
 from memory_inspector.palette import block_colour
 from memory_inspector.server.chat_turns import play
-from memory_inspector.server.demo_bundle import demo_memory
 from memory_inspector.server.jobs import Job
+from memory_inspector.server.shipped_demo import demo_memory
 from memory_inspector.wording.event_sentences.event_words import lines_in_log, named_in_log, words_in_log
 from ui.tab import services
 

@@ -6,8 +6,8 @@ from said_numbers import as_said, growth
 
 from memory_core import Memory
 from memory_inspector.server.chat_turns import play
-from memory_inspector.server.demo_bundle import demo_memory
 from memory_inspector.server.jobs import Job
+from memory_inspector.server.shipped_demo import demo_memory
 from ui.tab import services
 
 pytestmark = pytest.mark.slow

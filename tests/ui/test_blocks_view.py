@@ -17,8 +17,8 @@ from memory_core.history.usage import BlockUse, Write
 from memory_core.planning.context_plan import CutOrder
 from memory_core.store.block_rows import Holding
 from memory_inspector.palette import LIGHT
-from memory_inspector.wording.block_card_text import GrantedInPrompt, Standing, State, card, card_order, clipped, strip
 from memory_inspector.wording.block_kinds import STATIC, free_name, kinds, make, settings_of
+from memory_inspector.wording.block_text import GrantedInPrompt, Standing, State, card, card_order, clipped, strip
 from memory_inspector.wording.formatting import plain
 from memory_inspector.wording.marked_text import MAX_LINES, difference
 from memory_inspector.wording.settings import SETTINGS

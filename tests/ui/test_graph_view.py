@@ -26,9 +26,9 @@ from memory_inspector.reading.graph_neighbourhood import (
     state_line,
     way,
 )
-from memory_inspector.wording.block_card_text import Standing, card
 from memory_inspector.wording.block_kinds import kinds as block_kinds
 from memory_inspector.wording.block_kinds import make, settings_of
+from memory_inspector.wording.block_text import Standing, card
 from ui.graph.graph_dialogs import planned_import, preview
 
 

@@ -8,11 +8,14 @@ from memory_core.curation.summary_desk import SummaryRevision
 from memory_core.events import BlockAdded, BlockEdited, EventRecord, SummaryRewritten
 from memory_core.history.usage import BlockUse, Write
 from memory_core.store.block_rows import Holding
-from memory_inspector.wording.block_card_text import GrantedInPrompt, Standing, State, card
-from memory_inspector.wording.summary_text import (
+from memory_inspector.wording.block_text import (
     Freshness,
+    GrantedInPrompt,
+    Standing,
+    State,
     as_lines,
     by_whom,
+    card,
     cost_line,
     freshness_line,
     freshness_then,

@@ -35,7 +35,7 @@ from memory_inspector.lab.linting import findings
 from memory_inspector.lab.variants import VariantChange, variant_of
 from memory_inspector.reading.fact_rows import FactFilter, ShownFact, in_view, nothing_found, opening, view_labels
 from memory_inspector.wording import prompt_text, story
-from memory_inspector.wording.block_card_text import GrantedInPrompt, Standing, card
+from memory_inspector.wording.block_text import GrantedInPrompt, Standing, card
 from memory_inspector.wording.event_sentences.event_words import words_in_log
 from ui.parts import effect
 from ui.parts.facts_limit import limit_line

@@ -13,8 +13,7 @@ from memory_core import ChatMessage, Database, Memory
 from memory_inspector.__main__ import main as command
 from memory_inspector.server.forget_receipt import receipt_for
 from memory_inspector.verification.fingerprints import wanted
-from memory_inspector.verification.receipts import receipt_of
-from memory_inspector.verification.searching import search_chroma
+from memory_inspector.verification.receipts import receipt_of, search_chroma
 
 SECRET = "Doctor Vantongeren"
 
@@ -74,7 +73,7 @@ def test_any_words_are_found_where_they_are_and_gone_when_they_are_deleted(serve
 
 @pytest.mark.slow
 def test_every_database_and_page_is_searched_and_keys_and_names_too(server, client, collection, monkeypatch):
-    monkeypatch.setattr("memory_inspector.verification.searching._AT_ONCE", 2)
+    monkeypatch.setattr("memory_inspector.verification.receipts._AT_ONCE", 2)
     for number in range(5):
         put(collection, id=f"n{number}")
     put(collection, id="last", metadata={SECRET: 1, "age": 3})

@@ -23,7 +23,7 @@ from memory_core.services import Services
 from memory_core.store.database import Database, parse_url
 from memory_core.vectors.exact import ExactIndex
 from memory_core.vectors.pgvector import AT_ONCE, PgvectorIndex
-from memory_inspector.checks.index_promises import check_vector_index
+from memory_inspector.checks.promises import check_vector_index
 
 pytestmark = pytest.mark.postgres
 

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, field
 
-from memory_inspector.checks import index_promises
-from memory_inspector.checks.index_promises import random_vectors
+from memory_inspector.checks import promises
+from memory_inspector.checks.promises import random_vectors
 
 __all__ = ["ListSource", "queries", "random_vectors"]
 
 
 @dataclass
-class ListSource(index_promises.ListSource):
+class ListSource(promises.ListSource):
     read_after: list = field(default_factory=list)
     """What `vectors` was asked for, call by call."""
 

@@ -13,8 +13,8 @@ from memory_core import BaseMemoryBlock, ConflictError, Memory
 from memory_core.blocks import BUILT_IN
 from memory_core.planning.context_plan import cut_order
 from memory_core.text import listed
-from memory_inspector.wording.block_card_text import labelled, strip
 from memory_inspector.wording.block_kinds import kind_of, settings_of
+from memory_inspector.wording.block_text import labelled, strip
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.settings import Setting, setting_words
 from memory_inspector.wording.terms import HELP

@@ -15,9 +15,7 @@ from memory_core.engine.session import SessionBlock
 from memory_core.history.change_log import maker
 from memory_core.messages import content_hash
 from memory_inspector.server.jobs import Job
-from memory_inspector.wording.formatting import ago, count, plain, short, tokens
-from memory_inspector.wording.marked_text import MAX_LINES, difference
-from memory_inspector.wording.summary_text import (
+from memory_inspector.wording.block_text import (
     Freshness,
     as_lines,
     by_whom,
@@ -26,6 +24,8 @@ from memory_inspector.wording.summary_text import (
     lost_line,
     origin_line,
 )
+from memory_inspector.wording.formatting import ago, count, plain, short, tokens
+from memory_inspector.wording.marked_text import MAX_LINES, difference
 from ui.parts import toasts
 from ui.parts.components import closing_buttons, dialog, error_noticed
 from ui.parts.effect import draw_effect

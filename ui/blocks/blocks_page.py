@@ -16,19 +16,21 @@ from memory_core.history.usage import BlockUse
 from memory_core.planning.context_plan import QUEUE, CutOrder, cut_order
 from memory_core.tracing.stages import AWAY
 from memory_inspector.server.jobs import Job
-from memory_inspector.wording.block_card_text import (
+from memory_inspector.wording.block_kinds import kind_of, settings_of
+from memory_inspector.wording.block_text import (
     Card,
+    Freshness,
     GrantedInPrompt,
     Standing,
     card,
     card_order,
+    freshness_then,
+    sentence_refs,
     shown_sentences,
     square,
     strip,
 )
-from memory_inspector.wording.block_kinds import kind_of, settings_of
 from memory_inspector.wording.formatting import count, plain, short, tokens
-from memory_inspector.wording.summary_text import Freshness, freshness_then, sentence_refs
 from ui.blocks import agent_stores, recipe_section
 from ui.blocks.block_settings import change_dialog, changes_for, order_dialog, settings_of_dialog
 from ui.blocks.block_text import REWRITE, history_dialog, rewrite_dialog, rewriting

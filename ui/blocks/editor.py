@@ -13,8 +13,8 @@ from memory_core.blocks.plugins import plugins
 from memory_core.curation.settings import agent_may_edit
 from memory_core.text import listed
 from memory_inspector.server.unsaved_texts import Place
-from memory_inspector.wording.block_card_text import characters_used
 from memory_inspector.wording.block_kinds import Kind, free_name, kinds, make
+from memory_inspector.wording.block_text import characters_used
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from memory_inspector.wording.settings import SETTINGS
 from memory_inspector.wording.unit_names import stored, unit_of
