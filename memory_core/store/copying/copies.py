@@ -1,4 +1,9 @@
-"""The rows of one session as values independent of a database: the content of branches and bundles."""
+"""The rows of one session as values independent of a database: the content of branches and bundles.
+
+They are copied, and not replayed from the log, which lacks some of them: the user's facts that other sessions learned,
+vectors, what a program passed to a custom block, sizes that were counted again, probes. A replay would also hold the
+whole log, where copying holds some hundred rows at a time.
+"""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
