@@ -8,7 +8,6 @@ from sqlalchemy import select
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.errors import ConfigError, MessageError, ModelError, ModelUnreachableError, NotFoundError
-from memory_core.history.rebuild import rebuild
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, ToolCallPart, message_text
 from memory_core.models.protocols import Decision, Decisions, ExtractedFact, Extraction
@@ -16,6 +15,7 @@ from memory_core.planning.curation import accept, add, pin, reject
 from memory_core.services import Services
 from memory_core.store.tables import content_table
 from memory_core.systems.consolidating import ConsolidatingMemory
+from memory_inspector.checks.rebuild import rebuild
 
 
 def services():

@@ -17,10 +17,10 @@ from memory_core import (
 )
 from memory_core.blocks.vector import CLASSIC
 from memory_core.events import Retrieved, VectorsRemoved
-from memory_core.history.rebuild import rebuild
 from memory_core.retrieval.explain import ASKED, compared
 from memory_core.vectors.chroma import ChromaIndex
 from memory_core.vectors.exact import ExactIndex
+from memory_inspector.checks.rebuild import rebuild
 
 THINGS = ["boats", "violins", "cheese", "chess", "maps", "clocks", "kites", "bridges", "candles", "ferns"]
 

@@ -14,11 +14,11 @@ from memory_core import Database, FactExtractionMemoryBlock, Memory, Services, S
 from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.errors import ConfigError, ConflictError, ModelUnreachableError, NotFoundError
 from memory_core.events import ModelCalled, Ref
-from memory_core.history.rebuild import rebuild
 from memory_core.history.slices.projection import project
 from memory_core.models.summarising import ModelSummariser, RuleSummariser
 from memory_core.planning import curation
 from memory_core.store.tables import content_table
+from memory_inspector.checks.rebuild import rebuild
 from memory_inspector.reading.outcomes import flush_outcome, outcomes_of
 
 NAMES = ["Ana", "Rui", "Bo", "Cleo", "Dora", "Elif", "Finn", "Gus", "Hana", "Ivo"]

@@ -20,9 +20,16 @@ from memory_core.errors import ConfigError, MessageError
 from memory_core.events import Actor, CondensingRefused, EventRecord, FactHeldBack, expand
 from memory_core.formats.message_times import timed
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
-from memory_core.history.fact_evidence import Flag, SupportingText, find_flags, nearest, source_spans
-from memory_core.history.rewrites import KINDS as REWRITE_KINDS
-from memory_core.history.rewrites import Rewrite, find_rewrites
+from memory_core.history.fact_evidence import (
+    REWRITE_KINDS,
+    Flag,
+    Rewrite,
+    SupportingText,
+    find_flags,
+    find_rewrites,
+    nearest,
+    source_spans,
+)
 from memory_core.history.slices.fact_slice import CONDENSING, WORDING, FactSlice, rewords_fact, wordings
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.models.offline.fact_extraction import slot_in

@@ -1,13 +1,16 @@
-"""Exact prompt of a turn, part by part: tokens requested and granted, cuts and their reasons.
+"""Exact prompt of a turn, part by part: sizes, cuts and their reasons, warnings, and its difference from another.
 
 Rebuilt from a recorded context, the surrounding log and the content store; no current table is read. Sizes are in
 tokens, in the accounting used at the time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import takewhile
 from typing import Any, Literal, cast
 
+from memory_core.blocks import BUILT_IN
 from memory_core.blocks.base import Item, item_tokens, origin_of
 from memory_core.events import ContextBuilt, EventRecord, MessageAdded, ModelCalled, Ref, Retrieved, expand, spread
 from memory_core.history.by_turn import History, search_of
@@ -15,11 +18,12 @@ from memory_core.history.context_pieces import Layout, PieceReader, Pieces, Word
 from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.contexts import context_of, is_call, is_context
 from memory_core.history.slices.fact_slice import FactWords
-from memory_core.messages import ChatMessage, TextPart, message_text
+from memory_core.messages import ChatMessage, Part, TextPart, ThinkingPart, message_text
 from memory_core.planning.context_plan import QUEUE, RESERVED_LABEL, CutRule, Truncation
 from memory_core.planning.former_values import stored_marks
 from memory_core.planning.rendering import InsertMethod
-from memory_core.tokens import Accounting, MessageTokens, TokenCounter
+from memory_core.text import listed
+from memory_core.tokens import MESSAGE_OVERHEAD, Accounting, MessageTokens, TokenCounter
 
 PINNED = "pinned"
 """Kind of the part that holds the system messages in front of a conversation."""
@@ -379,3 +383,223 @@ def _attached(item: Item) -> tuple[str, ...]:
 
 def _no_text(message: ChatMessage) -> tuple[str, ...]:
     return tuple(part.type for part in message.parts if part.type in ("image", "audio", "video", "document"))
+
+
+# -- warnings about a prompt ----------------------------------------------------------------------
+
+
+Rule = Literal["over_limit", "dropped_whole", "unreadable", "degraded", "erased", "neutralised"]
+
+OUT_OF_PROPORTION = 2
+"""Report a block dropped whole if it freed more than this many times the tokens needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Warning, with the block it concerns."""
+
+    rule: Rule
+    text: str
+    """Plain text; it may contain block names and a block's error message."""
+    block: str | None = None
+
+
+def remarks(prompt: Prompt, *, named: Callable[[str], str] = str) -> tuple[Remark, ...]:
+    """Warnings about a prompt, most severe first. `named` formats the name of a block."""
+    return (
+        *_over_limit(prompt, named),
+        *(remark for cut in prompt.cuts for remark in _dropped(cut, named)),
+        *_unreadable(prompt, named),
+        *_words(prompt),
+    )
+
+
+def _over_limit(prompt: Prompt, named: Callable[[str], str]) -> Iterator[Remark]:
+    built = prompt.built
+    if not built.over_by:
+        return
+    # Only parts that are never cut leave a prompt over the limit: these, and the queue or its newest turn.
+    never = [part for part in prompt.parts if part.priority == 0 and part.granted]
+    names = [PART_NAMES.get(part.kind) or named(part.name) for part in never]
+    blocks = [named(part.name) for part in never if part.kind not in PART_NAMES]
+    needed = sum(part.granted for part in never)
+    if needed > built.token_limit:
+        verb = "exceeds" if len(never) == 1 else "exceed"
+        alone = f"{listed(names)} (priority 0) alone {verb} the limit by {needed - built.token_limit:,}"
+    elif names:
+        alone = f"{listed(names)} (priority 0) and the queue alone need it, and neither is ever cut"
+    else:
+        alone = "The newest turn alone needs it, and it is never cut"
+    sent = f"Sent {built.total:,} of {built.token_limit:,}: {built.over_by:,} over."
+    yield Remark("over_limit", f"{sent} {alone}. Raise the limit or shorten {listed(blocks) or 'the messages'}.")
+
+
+def _dropped(cut: PromptCut, named: Callable[[str], str]) -> Iterator[Remark]:
+    # A drop of about the size that was needed is no waste.
+    if cut.rule != "dropped" or cut.tokens <= OUT_OF_PROPORTION * cut.over_before:
+        return
+    name, kind = named(cut.part.name), BUILT_IN.get(cut.part.kind)
+    # Only a setting drops a block with pieces whole; a text cannot be cut in part.
+    if cut.part.truncation == "drop" and kind is not None and kind.kind_in_pieces:
+        end = f"{name} is dropped whole; trim instead?"
+    else:
+        end = f"{name} can only be cut whole. Shorten it, or give it a priority that is cut later."
+    yield Remark("dropped_whole", f"{cut.over_before:,} tokens over, {cut.tokens:,} removed: {end}", cut.part.name)
+
+
+def _unreadable(prompt: Prompt, named: Callable[[str], str]) -> Iterator[Remark]:
+    for part in prompt.parts:
+        if part.failure is not None:
+            what = f"{named(part.name)} could not be read, and the prompt went out without it: {part.failure}"
+            yield Remark("unreadable", what, part.name)
+    for part in prompt.parts:
+        if part.degraded is not None:
+            yield Remark("degraded", f"{named(part.name)}: {part.degraded}", part.name)
+
+
+def _words(prompt: Prompt) -> Iterator[Remark]:
+    if count := len(prompt.missing):
+        texts = "1 text of this prompt was" if count == 1 else f"{count:,} texts of this prompt were"
+        yield Remark("erased", f"{texts} erased since, and cannot be shown.")
+    if count := prompt.built.neutralised:
+        texts = "1 text" if count == 1 else f"{count:,} texts"
+        yield Remark("neutralised", f"In {texts}, words that posed as memory's own markup were made harmless.")
+
+
+# -- differences between two prompts --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something present in only one of two prompts: a message, a fact, a stored turn, or a line of text."""
+
+    words: str | None
+    """Text; None if it was erased since."""
+    turn: int | None = None
+    role: str | None = None
+    cut: bool = False
+    """True for a removed item that the later prompt requested, but that was cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartDiff:
+    """Part of the later prompt compared with the same part of the earlier one."""
+
+    part: PromptPart
+    """The later prompt's part; the earlier prompt's if the later has none."""
+    before: int
+    """Tokens granted in the earlier prompt."""
+    after: int
+    removed: tuple[Difference, ...]
+    added: tuple[Difference, ...]
+    reordered: bool
+    """True if the items that both prompts have are in a different order."""
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.removed or self.added or self.reordered)
+
+
+def diff_prompts(before: Prompt, after: Prompt) -> tuple[PartDiff, ...]:
+    """Compare every part of two prompts: the later one's parts in order, then parts only in the earlier one.
+
+    Markup that belongs to no part is the last of them where its size differs, so that all add up to the prompts.
+    """
+    earlier = {(part.kind, part.name): part for part in before.parts}
+    pairs = [(earlier.pop((part.kind, part.name), None), part) for part in after.parts]
+    gone = [_diff(part, None) for part in earlier.values()]
+    around = PromptPart(MARKUP, "markup", None, after.around_asked, after.around, ())
+    markup = PartDiff(around, before.around, after.around, (), (), reordered=False)
+    return (*(_diff(old, new) for old, new in pairs), *gone, *([markup] if markup.before != markup.after else []))
+
+
+def _diff(before: PromptPart | None, after: PromptPart | None) -> PartDiff:
+    part = after or before
+    assert part is not None
+    old, new = before.included if before else (), after.included if after else ()
+    asked = {_identity(entry) for entry in after.left_out} if after else set()
+    # Such a block is one text: compared as a whole, a changed line would remove and add all of it.
+    if part.kind in ("static", "custom"):
+        removed, added = _lines(old, new)
+        reordered = False
+    else:
+        had, has = {_identity(entry) for entry in old}, {_identity(entry) for entry in new}
+        removed = tuple(_whole(e, cut=_identity(e) in asked) for e in old if _identity(e) not in has)
+        added = tuple(_whole(e) for e in new if _identity(e) not in had)
+        both = had & has
+        reordered = [_identity(e) for e in old if _identity(e) in both] != [
+            _identity(e) for e in new if _identity(e) in both
+        ]
+    return PartDiff(part, before.granted if before else 0, after.granted if after else 0, removed, added, reordered)
+
+
+def _identity(entry: Entry) -> tuple[str, str | None]:
+    # Both count: a fact keeps its ref when it is reworded, and two pieces may have equal words.
+    return entry.ref, entry.words
+
+
+def _whole(entry: Entry, *, cut: bool = False) -> Difference:
+    return Difference(entry.words, entry.turn, entry.role, cut)
+
+
+def _lines(old: Sequence[Entry], new: Sequence[Entry]) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
+    """Return the removed and the added lines of a text."""
+    # Refs of texts are hashes, so equal refs are equal texts.
+    if [entry.ref for entry in old] == [entry.ref for entry in new]:
+        return (), ()
+    before, after = _text(old), _text(new)
+    removed: list[Difference] = []
+    added: list[Difference] = []
+    # By default, `SequenceMatcher` ignores lines that are frequent in a long text.
+    for tag, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag != "equal":
+            removed += [Difference(line) for line in before[a:b]]
+            added += [Difference(line) for line in after[c:d]]
+    return tuple(removed), tuple(added)
+
+
+def _text(entries: Sequence[Entry]) -> list[str | None]:
+    lines: list[str | None] = []
+    for entry in entries:
+        lines += [None] if entry.words is None else entry.words.splitlines()
+    return lines
+
+
+def shared_prefix_tokens(
+    before: Sequence[ChatMessage], after: Sequence[ChatMessage], counter: TokenCounter, in_front: Sequence[int] = (0, 0)
+) -> int:
+    """Return the billed tokens of the common beginning of two message lists, which a prompt cache can reuse.
+
+    Counts whole messages, then the first parts of the first message that differs, then the first tokens of the first
+    part that differs. The overhead of a message is counted if its role is the same. `in_front` are the tokens before
+    each list that memory does not write; if they differ, nothing is shared.
+    """
+    tokens = in_front[0]
+    if tokens != in_front[1]:
+        return 0
+    for old, new in zip(before, after, strict=False):
+        if old != new:
+            return tokens + _same_start_within(old, new, counter)
+        tokens += counter.message(new).billed
+    return tokens
+
+
+def _same_start_within(old: ChatMessage, new: ChatMessage, counter: TokenCounter) -> int:
+    if old.role is not new.role:
+        return 0
+    tokens = MESSAGE_OVERHEAD
+    for before, after in zip(old.parts, new.parts, strict=False):
+        if before != after:
+            return tokens + _same_tokens(before, after, counter)
+        tokens += counter.part(after)
+    return tokens
+
+
+def _same_tokens(old: Part, new: Part, counter: TokenCounter) -> int:
+    # An image or a call is sent whole or not at all: it has no beginning to share.
+    if not (isinstance(old, TextPart | ThinkingPart) and isinstance(new, TextPart | ThinkingPart)):
+        return 0
+    if old.type != new.type:
+        return 0
+    pairs = zip(counter.tokenizer(old.text), counter.tokenizer(new.text), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

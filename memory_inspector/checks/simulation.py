@@ -29,7 +29,6 @@ from memory_core.engine.context import Context
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ConfigError, EmbedderError, MemoryInspectorError, ModelUnreachableError, StoreError
 from memory_core.formats.any_message import GivenMessage
-from memory_core.history.rebuild import SessionSnapshot, rebuild
 from memory_core.memory import Memory, Receipt
 from memory_core.planning.graph_rules import Graph
 from memory_core.services import Services
@@ -39,6 +38,7 @@ from memory_core.store.leases import LEASE_SECONDS
 from memory_core.store.log_rows import read_events
 from memory_core.store.tables import content_table
 from memory_core.store.writing import read_existing, read_session
+from memory_inspector.checks.rebuild import SessionSnapshot, rebuild
 
 Returned = TypeVar("Returned")
 

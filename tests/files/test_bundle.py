@@ -42,12 +42,12 @@ from memory_core.bundles import archive, bundle, bundle_checks
 from memory_core.bundles.bundle import blank_places, import_bundle, read_bundle, write_bundle
 from memory_core.errors import StoreError
 from memory_core.events import ModelCalled, UnknownEvent
-from memory_core.history.rebuild import rebuild
 from memory_core.messages import content_hash
 from memory_core.planning import curation
 from memory_core.store import split_writes
 from memory_core.store.copying import session_copying as copying
 from memory_core.store.copying.copies import FactCopy, MessageCopy, VectorCopy, WordsCopy
+from memory_inspector.checks.rebuild import rebuild
 from memory_inspector.files.files import read_file
 
 IMPORTED = ("session_imported",)

@@ -13,8 +13,7 @@ from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.errors import ContextOverflowError
 from memory_core.events import ContextBuilt, ModelCalled
-from memory_core.history.advice import remarks
-from memory_core.history.prompt_diff import diff_prompts, shared_prefix_tokens
+from memory_core.history.prompt import diff_prompts, remarks, shared_prefix_tokens
 from memory_core.messages import ChatMessage, ImagePart, TextPart, ThinkingPart, ToolCallPart, message_text
 from memory_core.planning.rendering import InsertMethod
 from memory_core.store.fact_rows import revise

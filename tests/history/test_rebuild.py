@@ -11,7 +11,6 @@ from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.blocks.summary import SummaryMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
-from memory_core.history.rebuild import MessageDelivery, rebuild
 from memory_core.messages import ChatMessage, ImagePart, TextPart, ToolCallPart
 from memory_core.models.protocols import (
     Condensation,
@@ -27,6 +26,7 @@ from memory_core.store.database import Database
 from memory_core.store.fact_rows import add_fact, revise
 from memory_core.store.log_rows import read_events
 from memory_core.store.tables import content_table, event_table
+from memory_inspector.checks.rebuild import MessageDelivery, rebuild
 
 
 class SayingExtractor(NoteExtractor):

@@ -3,8 +3,7 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from memory_core.history.prompt import PromptPart
-from memory_core.history.prompt_diff import Difference, PartDiff
+from memory_core.history.prompt import Difference, PartDiff, PromptPart
 
 PART = PromptPart("Earlier turns", "vector", 2, 30, 30, ())
 

@@ -10,7 +10,7 @@ from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.events import ModelCalled
-from memory_core.history.prompt_diff import diff_prompts
+from memory_core.history.prompt import diff_prompts
 from memory_core.messages import ChatMessage, ImagePart, TextPart, ToolCallPart
 from memory_inspector.figures.prompt_figure import describe, waterfall
 from memory_inspector.palette import PALETTES, colour

@@ -10,7 +10,7 @@ from said_numbers import as_said
 
 from memory_core import MessageError
 from memory_core.curation.fact_desk import TriedFact
-from memory_core.history.rewrites import Merged, Rewrite, RewrittenLine
+from memory_core.history.fact_evidence import Merged, Rewrite, RewrittenLine
 from memory_core.planning.curation import FactChange, FactDraft, SuppressedFact
 from memory_core.planning.fact_merging import Fact, FactRevision
 from memory_inspector.palette import contrast

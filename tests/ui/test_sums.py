@@ -23,7 +23,7 @@ from session_script import STEPS, Script
 from memory_core import Memory, StaticMemoryBlock
 from memory_core.errors import MemoryInspectorError, NotFoundError
 from memory_core.events import ContextBuilt, FlushPlanned, Ref
-from memory_core.history.prompt_diff import diff_prompts
+from memory_core.history.prompt import diff_prompts
 from memory_core.messages import ChatMessage
 from memory_core.planning import curation
 from memory_core.planning.curation import ChangeSet, FactDraft

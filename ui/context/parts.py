@@ -14,8 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from memory_core.blocks import WITH_TEXT
 from memory_core.events import Ref, is_target
-from memory_core.history.prompt import PART_NAMES, PINNED, RESERVED, Entry, Prompt, PromptPart
-from memory_core.history.prompt_diff import Difference, PartDiff
+from memory_core.history.prompt import PART_NAMES, PINNED, RESERVED, Difference, Entry, PartDiff, Prompt, PromptPart
 from memory_core.messages import MessageRole, content_hash
 from memory_core.planning.context_plan import QUEUE
 from memory_core.tracing.effects import Effects

@@ -10,7 +10,7 @@ import streamlit as st
 from memory_core import MemoryInspectorError
 from memory_core.events import ContextBuilt
 from memory_core.history.change_log import AppliedChangeSet, next_undo
-from memory_core.history.rewrites import Rewrite
+from memory_core.history.fact_evidence import Rewrite
 from memory_core.planning.former_values import stored_marks
 from memory_inspector.reading.fact_rows import (
     CHECK_AFTER,

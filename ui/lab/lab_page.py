@@ -12,7 +12,7 @@ import streamlit as st
 
 from memory_core import ConfigError, Memory, MemoryInspectorError
 from memory_core.events import BlockEdited, ConfigurationChanged
-from memory_core.history.prompt_diff import diff_prompts
+from memory_core.history.prompt import diff_prompts
 from memory_core.recipes import RECIPES
 from memory_inspector.files.configuration import StoredBlock
 from memory_inspector.lab.comparing import divergence, verdict

@@ -7,7 +7,7 @@ import streamlit as st
 from memory_core import Memory
 from memory_core.curation.fact_desk import Curation
 from memory_core.events import BlockEdited
-from memory_core.history.rewrites import Rewrite
+from memory_core.history.fact_evidence import Rewrite
 from memory_core.planning.fact_merging import LimitEffect
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.parts import toasts
