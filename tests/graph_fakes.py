@@ -6,8 +6,8 @@
 from engine_fakes import open_memory
 
 from memory_core.blocks.graph import GraphMemoryBlock
-from memory_core.history.slices.graph_slice import PastGraph
-from memory_core.history.slices.message_slice import Messages
+from memory_core.history.learned_slices import PastGraph
+from memory_core.history.message_slice import Messages
 from memory_core.models.protocols import FoundRelation, ModelCall, RelationsFound
 from memory_core.planning.graph_changes import NamedRelation
 from memory_core.planning.graph_rules import Entity, Graph, Relation

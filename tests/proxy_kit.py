@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 
 from memory_core import Memory, Services, list_sessions
 from memory_core.engine.session import Session
-from memory_core.history.slices.contexts import is_context
+from memory_core.history.contexts import is_context
 from memory_inspector.recorder.recording_proxy import RecordingProxy
 from ui.server.serving import host_allowed
 

@@ -7,7 +7,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from memory_core import Database, Memory, Services
 from memory_core.engine.session import Session
-from memory_core.history.slices.contexts import is_context
+from memory_core.history.contexts import is_context
 from memory_core.history.stores import stores_of
 from memory_inspector.recorder.otlp import JSON, PROTOBUF, read_export
 from memory_inspector.recorder.receiving import Receiver

@@ -13,7 +13,7 @@ from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
 from memory_core.events import AgentAttached, MemoryDeleted, MemorySearched, MemoryWritten
-from memory_core.history.slices.contexts import is_context
+from memory_core.history.contexts import is_context
 from memory_core.history.stores import UNATTRIBUTED
 from memory_core.sessions.overview import delete_session
 from memory_inspector.recorder import receiving

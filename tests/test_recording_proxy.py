@@ -15,7 +15,7 @@ from proxy_kit import KEY, Attached
 
 from memory_core import ChatMessage, Database, Memory, Services
 from memory_core.engine.session import Session
-from memory_core.history.slices.contexts import is_context
+from memory_core.history.contexts import is_context
 from memory_inspector.recorder.recording import attach, record_exchange
 from memory_inspector.recorder.recording_proxy import UPSTREAM
 from memory_inspector.recorder.wire import Exchange

@@ -27,7 +27,7 @@ from starlette.applications import Starlette
 
 from memory_core import Database, Memory, Services, StoreError
 from memory_core.engine.session import Session
-from memory_core.history.slices.contexts import is_context
+from memory_core.history.contexts import is_context
 from memory_core.history.stores import stores_of
 from memory_inspector.recorder import span_receiver
 from memory_inspector.recorder.attaching import Room

@@ -14,7 +14,7 @@ from memory_core import Database, FactExtractionMemoryBlock, Memory, Services, S
 from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.errors import ConfigError, ConflictError, ModelUnreachableError, NotFoundError
 from memory_core.events import ModelCalled, Ref
-from memory_core.history.slices.projection import project
+from memory_core.history.projection import project
 from memory_core.models.summarising import ModelSummariser, RuleSummariser
 from memory_core.planning import curation
 from memory_core.store.tables import content_table

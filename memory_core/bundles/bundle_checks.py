@@ -35,10 +35,9 @@ from memory_core.events import (
     is_ref,
     runs,
 )
-from memory_core.history.slices.block_slice import HANDLED, Blocks
-from memory_core.history.slices.contexts import is_context
-from memory_core.history.slices.delivery_slice import queues_delivery
-from memory_core.history.slices.message_slice import adds_message
+from memory_core.history.block_slice import BLOCK_EVENTS, Blocks
+from memory_core.history.contexts import is_context
+from memory_core.history.message_slice import adds_message, queues_delivery
 from memory_core.messages import MAX_DEPTH, ChatMessage
 from memory_core.planning.former_values import MarkKind
 from memory_core.planning.rendering import InsertMethod
@@ -251,7 +250,7 @@ class RowChecks:
             self.unknown_events += 1
         try:
             # Applies the event as the history does: what raises here would raise on every page that shows the past.
-            if type(event) in HANDLED:
+            if type(event) in BLOCK_EVENTS:
                 self._blocks.apply(EventRecord(self._position, "", copy.turn, copy.at, copy.actor, event))
                 del self._blocks.states[:-1]  # only the latest state is needed here
             if event.about is None and event.changed_settings:

@@ -30,7 +30,7 @@ from memory_core.history.fact_evidence import (
     nearest,
     source_spans,
 )
-from memory_core.history.slices.fact_slice import CONDENSING, WORDING, FactSlice, rewords_fact, wordings
+from memory_core.history.learned_slices import CONDENSING, WORDING, FactSlice, rewords_fact, wordings
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.models.offline.fact_extraction import slot_in
 from memory_core.models.offline.relative_dates import dated

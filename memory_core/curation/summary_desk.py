@@ -13,7 +13,7 @@ from memory_core.engine.session import Session
 from memory_core.errors import ConfigError, ConflictError, ModelError, NotFoundError, user_message
 from memory_core.events import KINDS as EVENTS
 from memory_core.events import Actor, EventRecord, ModelCalled, SummaryRewritten, expand
-from memory_core.history.slices.block_slice import edits_text, is_rewriting
+from memory_core.history.block_slice import edits_text, is_rewriting
 from memory_core.messages import MessageStatus
 from memory_core.models.protocols import Summariser
 from memory_core.planning.running_summary import losses

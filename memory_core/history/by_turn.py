@@ -11,12 +11,11 @@ from typing import Any, cast
 
 from memory_core.config import MemoryConfig
 from memory_core.events import AgentAttached, EventRecord, FlushPlanned, Retrieved
-from memory_core.history.slices import block_slice, message_slice
-from memory_core.history.slices.block_slice import Blocks, PastBlock, States
-from memory_core.history.slices.contexts import context_of, failure_of, is_context
-from memory_core.history.slices.message_slice import Messages, adds_message, is_flush
-from memory_core.history.slices.projection import Projection
-from memory_core.history.slices.states import state_at
+from memory_core.history.block_slice import BLOCK_EVENTS, Blocks, PastBlock, States
+from memory_core.history.contexts import context_of, failure_of, is_context
+from memory_core.history.learned_slices import state_at
+from memory_core.history.message_slice import MESSAGE_EVENTS, Messages, adds_message, is_flush
+from memory_core.history.projection import Projection
 from memory_core.planning.quarantine import QuarantinedSet, changes_quarantine, sets_in_force
 from memory_core.tokens import total_tokens
 
@@ -207,16 +206,16 @@ class Folding:
         if self._past is not None:
             self._past.apply(record)
         else:
-            if kind in message_slice.HANDLED:
+            if kind in MESSAGE_EVENTS:
                 self._messages.apply(record)
-            if kind in block_slice.HANDLED:
+            if kind in BLOCK_EVENTS:
                 self._blocks.apply(record)
         turn_fields = self._open
         if turn_fields is not None:
             turn_fields["last_position"] = record.position
             if record.actor == "user":
                 turn_fields["edited"] += (record,)
-        if kind in message_slice.HANDLED:
+        if kind in MESSAGE_EVENTS:
             # An empty queue has no size that could have been stated differently.
             if not self._messages.queue_messages:
                 self._correction = 0

@@ -32,12 +32,10 @@ from memory_core.events import (
     numbers,
     spread,
 )
-from memory_core.history.slices.contexts import context_of, places_of
-from memory_core.history.slices.fact_slice import FactWords
-from memory_core.history.slices.message_slice import MessageState
-from memory_core.history.slices.projection import Projection
-from memory_core.history.slices.states import state_at
-from memory_core.history.slices.vector_slice import StoredUnit
+from memory_core.history.contexts import context_of, places_of
+from memory_core.history.learned_slices import FactWords, StoredUnit, state_at
+from memory_core.history.message_slice import MessageState
+from memory_core.history.projection import Projection
 from memory_core.messages import ChatMessage, Part, TextPart
 from memory_core.planning.former_values import FormerMark, stored_marks
 from memory_core.planning.rendering import (

@@ -13,8 +13,8 @@ from itertools import chain
 from typing import Any, Literal
 
 from memory_core.events import Actor, EventRecord, FactsCondensed, FactsExtracted, ModelCalled
-from memory_core.history.slices.contexts import is_call
-from memory_core.history.slices.fact_slice import CONDENSING, WORDING, FactSlice, adds_fact, condenses
+from memory_core.history.contexts import is_call
+from memory_core.history.learned_slices import CONDENSING, WORDING, FactSlice, adds_fact, condenses
 from memory_core.models.offline.fact_extraction import doubt
 from memory_core.models.offline.relative_dates import relative_words, without_dates
 from memory_core.planning.fact_merging import Fact

@@ -8,7 +8,7 @@ from memory_core.engine.session import Session
 from memory_core.events import EventRecord
 from memory_core.history.by_turn import Folding, History, StaleLogError
 from memory_core.history.context_pieces import Pieces
-from memory_core.history.slices.projection import Projection
+from memory_core.history.projection import Projection
 from memory_core.process import collector_paused
 from memory_core.store import log_rows
 from memory_core.store.database import Database

@@ -13,11 +13,11 @@ from typing import Any, Literal, cast
 from memory_core.blocks import BUILT_IN
 from memory_core.blocks.base import Item, item_tokens, origin_of
 from memory_core.events import ContextBuilt, EventRecord, MessageAdded, ModelCalled, Ref, Retrieved, expand, spread
+from memory_core.history.block_slice import PastBlock
 from memory_core.history.by_turn import History, search_of
 from memory_core.history.context_pieces import Layout, PieceReader, Pieces, Words, lay_out
-from memory_core.history.slices.block_slice import PastBlock
-from memory_core.history.slices.contexts import context_of, is_call, is_context
-from memory_core.history.slices.fact_slice import FactWords
+from memory_core.history.contexts import context_of, is_call, is_context
+from memory_core.history.learned_slices import FactWords
 from memory_core.messages import ChatMessage, Part, TextPart, ThinkingPart, message_text
 from memory_core.planning.context_plan import QUEUE, RESERVED_LABEL, CutRule, Truncation
 from memory_core.planning.former_values import stored_marks

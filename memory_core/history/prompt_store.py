@@ -12,10 +12,10 @@ from memory_core.engine.session import Session
 from memory_core.events import ContextBuilt, EventRecord, Ref, numbers, spread
 from memory_core.history.by_turn import History
 from memory_core.history.context_pieces import PieceReader, lay_out
+from memory_core.history.contexts import context_of
+from memory_core.history.learned_slices import FactWords
 from memory_core.history.log import pieces_of_session
 from memory_core.history.prompt import Prompt, read_prompt, shared_prefix_tokens
-from memory_core.history.slices.contexts import context_of
-from memory_core.history.slices.fact_slice import FactWords
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.former_values import stored_marks
 from memory_core.planning.rendering import InsertMethod

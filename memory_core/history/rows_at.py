@@ -7,12 +7,10 @@ from typing import Any
 
 from memory_core.config import MemoryConfig
 from memory_core.events import ConfigurationChanged, EventRecord, SessionImported
-from memory_core.history.slices.block_slice import PastBlock
-from memory_core.history.slices.delivery_slice import DeliveryState
-from memory_core.history.slices.fact_slice import PastFact
-from memory_core.history.slices.graph_slice import PastGraph
-from memory_core.history.slices.message_slice import MessageState
-from memory_core.history.slices.projection import project
+from memory_core.history.block_slice import PastBlock
+from memory_core.history.learned_slices import PastFact, PastGraph
+from memory_core.history.message_slice import DeliveryState, MessageState
+from memory_core.history.projection import project
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.graph_rules import Entity, Relation
 from memory_core.store.copying.copies import (

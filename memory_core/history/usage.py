@@ -9,8 +9,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from memory_core.events import RefKind
-from memory_core.history.slices.contexts import BlockCounts, Write
-from memory_core.history.slices.projection import Projection
+from memory_core.history.contexts import BlockCounts, Write
+from memory_core.history.projection import Projection
 
 
 @dataclass(frozen=True, slots=True)

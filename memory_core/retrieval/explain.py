@@ -31,7 +31,7 @@ from memory_core.events import (
     spread,
 )
 from memory_core.history.by_turn import search_of
-from memory_core.history.slices.contexts import is_context
+from memory_core.history.contexts import is_context
 from memory_core.messages import content_hash
 from memory_core.planning.former_values import FormerMark, stored_marks
 from memory_core.planning.retrieval_plan import NO_PLACE, match

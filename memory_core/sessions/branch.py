@@ -21,10 +21,10 @@ from memory_core.events import (
     RelationErased,
     SessionBranched,
 )
+from memory_core.history.block_slice import INITIAL, PastBlock, edits_text, is_rewriting
 from memory_core.history.by_turn import history_of
+from memory_core.history.learned_slices import adds_fact
 from memory_core.history.rows_at import RowsAt
-from memory_core.history.slices.block_slice import INITIAL, PastBlock, edits_text, is_rewriting
-from memory_core.history.slices.fact_slice import adds_fact
 from memory_core.messages import content_hash
 from memory_core.process import collector_paused
 from memory_core.store.copying.copies import (

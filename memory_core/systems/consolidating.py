@@ -21,7 +21,7 @@ from memory_core.curation.fact_desk import Curation
 from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError
 from memory_core.events import EventRecord, FactsExtracted, expand
 from memory_core.formats.any_message import as_messages
-from memory_core.history.slices.fact_slice import adds_fact, decides_on_fact, rewords_fact
+from memory_core.history.learned_slices import adds_fact, decides_on_fact, rewords_fact
 from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.models.protocols import ChatModel

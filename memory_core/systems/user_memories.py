@@ -18,7 +18,7 @@ from memory_core.engine.session import SessionBlock
 from memory_core.errors import ConfigError, MessageError, NotFoundError
 from memory_core.events import Actor, EventRecord, FactsExtracted, ProposalRefused, expand
 from memory_core.formats.any_message import as_messages
-from memory_core.history.slices.fact_slice import adds_fact, decides_on_fact
+from memory_core.history.learned_slices import adds_fact, decides_on_fact
 from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage, MessageRole, independent
 from memory_core.models.protocols import ChatModel

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memory_core.events import Ref
-from memory_core.history.slices.block_slice import PastBlock
+from memory_core.history.block_slice import PastBlock
 from memory_core.tracing.item_events import ItemEvents, Records
 from memory_core.tracing.rule_words import CUTS
 from memory_core.tracing.stages import (

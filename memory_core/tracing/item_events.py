@@ -18,11 +18,9 @@ from memory_core.events import (
     VectorsStored,
     expand,
 )
-from memory_core.history.slices.block_slice import edits_text
-from memory_core.history.slices.delivery_slice import queues_delivery
-from memory_core.history.slices.fact_slice import condenses
-from memory_core.history.slices.message_slice import adds_message
-from memory_core.history.slices.states import RangeIndex
+from memory_core.history.block_slice import edits_text
+from memory_core.history.learned_slices import RangeIndex, condenses
+from memory_core.history.message_slice import adds_message, queues_delivery
 
 Records = list[EventRecord]
 

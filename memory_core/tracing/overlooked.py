@@ -8,7 +8,7 @@ from typing import Any
 
 from memory_core.events import EventRecord, MemorySearched, Ref, RefKind
 from memory_core.history.by_turn import History
-from memory_core.history.slices.contexts import is_context
+from memory_core.history.contexts import is_context
 from memory_core.history.stores import is_store_search
 from memory_core.history.usage import Usage, Use
 from memory_core.planning.phrase_matching import Phrase

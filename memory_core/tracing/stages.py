@@ -11,11 +11,11 @@ from typing import Any
 
 from memory_core.errors import NotFoundError
 from memory_core.events import EventRecord, Ref, Retrieved, expand, spread
+from memory_core.history.block_slice import PastBlock
 from memory_core.history.by_turn import History, search_of
 from memory_core.history.context_pieces import Pieces
-from memory_core.history.slices.block_slice import PastBlock
-from memory_core.history.slices.contexts import context_of, is_context
-from memory_core.history.slices.fact_slice import rewords_fact
+from memory_core.history.contexts import context_of, is_context
+from memory_core.history.learned_slices import rewords_fact
 from memory_core.planning.context_plan import QUEUE
 from memory_core.planning.former_values import stored_marks
 from memory_core.planning.quarantine import QuarantinedSet

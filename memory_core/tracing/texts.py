@@ -7,7 +7,7 @@ from typing import Any
 from memory_core.blocks.base import stored_item
 from memory_core.blocks.static import decode
 from memory_core.events import EventRecord, Ranges, Ref, expand
-from memory_core.history.slices.block_slice import PastBlock, edits_text
+from memory_core.history.block_slice import PastBlock, edits_text
 from memory_core.messages import TextPart, content_hash
 from memory_core.planning.phrase_matching import Phrase, carries
 from memory_core.planning.running_summary import sentences

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memory_core.events import ContextBuilt, EventRecord, Ref, expand, spread
+from memory_core.history.block_slice import PastBlock
 from memory_core.history.by_turn import History, search_of
-from memory_core.history.slices.block_slice import PastBlock
-from memory_core.history.slices.contexts import context_of
+from memory_core.history.contexts import context_of
 from memory_core.planning.quarantine import QuarantinedSet
 
 

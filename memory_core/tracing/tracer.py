@@ -14,11 +14,9 @@ from memory_core.errors import MemoryInspectorError, MessageError, NotFoundError
 from memory_core.events import KINDS, EventRecord, Ref, RefKind, expand, spread
 from memory_core.history.by_turn import History, history_of
 from memory_core.history.context_pieces import Pieces
-from memory_core.history.slices.contexts import context_of, places_of
-from memory_core.history.slices.fact_slice import HANDLED as FACT_EVENTS
-from memory_core.history.slices.fact_slice import adds_fact, rewords_fact
-from memory_core.history.slices.message_slice import MessageState
-from memory_core.history.slices.states import state_at
+from memory_core.history.contexts import context_of, places_of
+from memory_core.history.learned_slices import FACT_EVENTS, adds_fact, rewords_fact, state_at
+from memory_core.history.message_slice import MessageState
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.context_plan import QUEUE
 from memory_core.planning.phrase_matching import Phrase

@@ -6,10 +6,10 @@ from typing import Any
 
 from memory_core.blocks.base import origin_of
 from memory_core.events import EventRecord, Ref, expand
+from memory_core.history.block_slice import PastBlock
 from memory_core.history.by_turn import History
 from memory_core.history.context_pieces import Words
-from memory_core.history.slices.block_slice import PastBlock
-from memory_core.history.slices.states import state_at
+from memory_core.history.learned_slices import state_at
 from memory_core.messages import content_hash
 from memory_core.planning.phrase_matching import Phrase, answered_with
 from memory_core.planning.quarantine import quarantine_of

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from memory_core.events import EventRecord, MessageAdded, expand
 from memory_core.history.context_pieces import PieceReader, Pieces, Words, lay_out
-from memory_core.history.slices.contexts import context_of, places_of
-from memory_core.history.slices.delivery_slice import State
-from memory_core.history.slices.fact_slice import PastFact
-from memory_core.history.slices.message_slice import MessagePlace
-from memory_core.history.slices.projection import Projection, project
+from memory_core.history.contexts import context_of, places_of
+from memory_core.history.learned_slices import PastFact
+from memory_core.history.message_slice import MessagePlace, State
+from memory_core.history.projection import Projection, project
 from memory_core.messages import ChatMessage
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.graph_rules import Graph

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from memory_core.errors import ConfigError
 from memory_core.events import EventRecord
-from memory_core.history.slices.contexts import is_context
+from memory_core.history.contexts import is_context
 from memory_core.memory import Memory
 from memory_inspector.lab.playing import Player
 from memory_inspector.lab.probes import EvidenceInPrompt, FactCites, Probe, Verdict, evaluate, failure_in

@@ -7,8 +7,8 @@ from typing import Any
 
 from memory_core.events import FactsExtracted, RelationsExtracted, expand
 from memory_core.history.by_turn import TurnRecord, flush_of
+from memory_core.history.contexts import context_of
 from memory_core.history.prompt import Difference, Prompt, PromptCut, diff_prompts, shared_prefix_tokens
-from memory_core.history.slices.contexts import context_of
 from memory_core.memory import Memory
 from memory_core.text import listed
 from memory_core.tokens import counter_for

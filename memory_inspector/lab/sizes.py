@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from memory_core.events import EventRecord, Ref, Retrieved, expand, spread
 from memory_core.history.by_turn import search_of
 from memory_core.history.context_pieces import Pieces
-from memory_core.history.slices.contexts import context_of, failure_of, is_context
-from memory_core.history.slices.message_slice import is_flush
-from memory_core.history.slices.projection import Projection
+from memory_core.history.contexts import context_of, failure_of, is_context
+from memory_core.history.message_slice import is_flush
+from memory_core.history.projection import Projection
 from memory_core.memory import Memory
 from memory_core.messages import MessageRole, TextPart, message_text
 from memory_core.planning.fact_merging import Fact

@@ -11,8 +11,8 @@ from dataclasses import replace
 from memory_core.errors import ConfigError
 from memory_core.events import EventRecord, expand
 from memory_core.history.by_turn import History, flush_of
-from memory_core.history.slices.fact_slice import condenses
-from memory_core.history.slices.message_slice import adds_message, is_flush
+from memory_core.history.learned_slices import condenses
+from memory_core.history.message_slice import adds_message, is_flush
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.curation import words_for

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from memory_core.errors import ConfigError
 from memory_core.events import EventRecord, Ref
-from memory_core.history.slices.contexts import is_call
+from memory_core.history.contexts import is_call
 from memory_core.memory import Memory
 from memory_inspector.lab.comparing import average, outcome_of, stable_share
 from memory_inspector.lab.playing import Player

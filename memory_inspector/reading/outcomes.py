@@ -11,11 +11,10 @@ from itertools import groupby
 from typing import Any, Literal
 
 from memory_core.events import Event, EventRecord, FlushPlanned, expand
-from memory_core.history.slices.block_slice import is_rewriting
-from memory_core.history.slices.delivery_slice import Deliveries, State
-from memory_core.history.slices.message_slice import MessagePlace, Messages, is_flush
-from memory_core.history.slices.projection import Projection
-from memory_core.history.slices.vector_slice import stores_units
+from memory_core.history.block_slice import is_rewriting
+from memory_core.history.learned_slices import stores_units
+from memory_core.history.message_slice import Deliveries, MessagePlace, Messages, State, is_flush
+from memory_core.history.projection import Projection
 
 Kind = Literal["queue", "recalled", "extracted", "flushed", "gone"]
 KINDS: tuple[Kind, ...] = ("gone", "flushed", "extracted", "recalled", "queue")

@@ -25,7 +25,7 @@ from memory_core.events import (
     MemoryStoreChanged,
     MemoryWritten,
 )
-from memory_core.history.slices.contexts import is_call
+from memory_core.history.contexts import is_call
 from memory_core.messages import unstorable
 from memory_core.sessions.overview import delete_session
 from memory_core.store.database import Database, chunks

@@ -19,8 +19,8 @@ from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError
 from memory_core.events import AgentAttached, ContextBuilt, Event, ModelCalled, Ranges
-from memory_core.history.slices.contexts import is_call, is_context, places_of
-from memory_core.history.slices.message_slice import adds_message
+from memory_core.history.contexts import is_call, is_context, places_of
+from memory_core.history.message_slice import adds_message
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus, ThinkingPart, ToolCallPart, content_hash
 from memory_core.store.erasing.session_erasing import message_seqs
 from memory_core.store.log_rows import read_events

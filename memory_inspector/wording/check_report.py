@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from memory_core.history.slices.contexts import context_of
+from memory_core.history.contexts import context_of
 from memory_core.memory import Memory
 from memory_core.tracing.showing.page import page_sources, templates
 from memory_core.tracing.showing.replacements import mask_keys

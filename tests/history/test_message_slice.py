@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core.events import EventRecord, FlushPlanned, MessageAdded, QueueReplaced, SessionReset, ranges
-from memory_core.history.slices.message_slice import Messages
+from memory_core.history.message_slice import Messages
 
 
 @st.composite

@@ -29,7 +29,7 @@ from memory_core.events import (
     VectorsStored,
     numbers,
 )
-from memory_core.history.slices.projection import Projection, project
+from memory_core.history.projection import Projection, project
 from memory_inspector.checks.rebuild import rebuild
 from memory_inspector.reading.outcomes import Given, MessageOutcome, flush_outcome, outcomes_of
 

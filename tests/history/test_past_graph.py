@@ -8,7 +8,7 @@ from session_script import NoteRelations
 
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.history.context_pieces import Pieces, RelationWords
-from memory_core.history.slices.projection import project
+from memory_core.history.projection import project
 from memory_core.history.usage import Use, usage_of
 from memory_core.messages import content_hash
 from memory_core.models.protocols import FoundRelation, RelationsFound

@@ -9,10 +9,9 @@ from session_script import ALL_STEPS, Script
 from memory_core import Memory, Services, VectorMemoryBlock
 from memory_core.events import VectorsStored, decode, decode_all
 from memory_core.history.by_turn import Folding, StaleLogError, history_of
-from memory_core.history.slices.message_slice import Messages
-from memory_core.history.slices.projection import Projection, project
-from memory_core.history.slices.states import RangeIndex
-from memory_core.history.slices.vector_slice import StoredUnit
+from memory_core.history.learned_slices import RangeIndex, StoredUnit
+from memory_core.history.message_slice import Messages
+from memory_core.history.projection import Projection, project
 from memory_core.history.usage import usage_of
 from memory_core.store import log_rows
 from memory_core.store.copying.copies import Stream

@@ -23,7 +23,7 @@ from memory_core.events import (
     VectorsStored,
     compact,
 )
-from memory_core.history.slices.projection import project
+from memory_core.history.projection import project
 from memory_core.history.usage import BlockUse, Use, Write, usage_of
 
 

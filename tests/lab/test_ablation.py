@@ -8,7 +8,7 @@ from test_playing import lived
 from memory_core.agent.tools import definition_tokens
 from memory_core.errors import ConfigError
 from memory_core.events import Ref, spread
-from memory_core.history.slices.contexts import context_of
+from memory_core.history.contexts import context_of
 from memory_core.messages import ToolCallPart
 from memory_core.models.offline.responder import OfflineResponder
 from memory_inspector.lab.ablation import ask_both, question_without

@@ -9,7 +9,7 @@ from models.scripted_server import ScriptedServer, streamed
 from memory_core import FactExtractionMemoryBlock, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
 from memory_core.bundles.bundle import write_bundle
 from memory_core.errors import ConfigError
-from memory_core.history.slices.contexts import context_of
+from memory_core.history.contexts import context_of
 from memory_inspector.__main__ import main
 from memory_inspector.lab.comparing import stable_share
 from memory_inspector.lab.playing import Player

@@ -15,7 +15,7 @@ from proxy_kit import Attached
 from shared_data import missing_agents
 
 from memory_core import Database, Memory, MemoryInspectorError, list_sessions
-from memory_core.history.slices.contexts import is_context
+from memory_core.history.contexts import is_context
 from memory_core.messages import MessageRole, ToolCallPart
 from memory_inspector.coding.listing import Listing, home_of_file
 from memory_inspector.coding.session_answers import follow_in

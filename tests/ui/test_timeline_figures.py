@@ -31,7 +31,7 @@ from memory_core.events import (
     VectorsStored,
 )
 from memory_core.history.by_turn import TurnRecord
-from memory_core.history.slices.projection import project
+from memory_core.history.projection import project
 from memory_inspector.figures.timeline_figures import SCISSORS, counted, outcome_rows, strip_figure, tokens_figure
 from memory_inspector.palette import DARK, LIGHT
 from memory_inspector.reading.event_rows import (

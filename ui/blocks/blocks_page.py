@@ -11,7 +11,7 @@ from memory_core import Holding, Memory
 from memory_core.blocks import WITH_TEXT
 from memory_core.blocks.base import stored_item
 from memory_core.events import BlockAdded, BlockEdited, BlockRemoved, BlocksOrdered, ContextBuilt, Ref
-from memory_core.history.slices.contexts import context_of
+from memory_core.history.contexts import context_of
 from memory_core.history.usage import BlockUse
 from memory_core.planning.context_plan import QUEUE, CutOrder, cut_order
 from memory_core.tracing.stages import AWAY

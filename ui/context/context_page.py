@@ -6,8 +6,8 @@ import streamlit as st
 
 from memory_core.agent.tools import MemoryTools
 from memory_core.events import ConfigurationChanged, EventRecord, MemorySearched, Ref
+from memory_core.history.contexts import context_of, places_of
 from memory_core.history.prompt import Prompt, Remark, diff_prompts, remarks
-from memory_core.history.slices.contexts import context_of, places_of
 from memory_core.history.stores import store_name
 from memory_core.messages import message_text
 from memory_core.planning.rendering import InsertMethod

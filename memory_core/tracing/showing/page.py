@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from memory_core.blocks import BUILT_IN
 from memory_core.engine.session import Session
 from memory_core.history.by_turn import History, TurnRecord
+from memory_core.history.message_slice import adds_message
 from memory_core.history.prompt import PART_NAMES, Entry, Prompt, PromptPart, remarks
-from memory_core.history.slices.message_slice import adds_message
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.speakers import parse_message
 from memory_core.sessions.handle import SessionHandle

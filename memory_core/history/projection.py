@@ -1,23 +1,27 @@
-"""All slices of one session: each event is applied to every slice, and a reset removes what it forgot from all."""
+"""A session as recorded in its log: each event is applied to every slice, and a reset removes what it forgot."""
 
 from collections.abc import Collection, Iterable
 
 from memory_core.events import EventRecord
-from memory_core.history.slices import (
-    block_slice,
-    delivery_slice,
-    fact_slice,
-    graph_slice,
-    message_slice,
-    vector_slice,
+from memory_core.history.block_slice import BLOCK_EVENTS, Blocks
+from memory_core.history.contexts import PromptCounts
+from memory_core.history.learned_slices import (
+    FACT_EVENTS,
+    GRAPH_EVENTS,
+    UNIT_EVENTS,
+    FactSlice,
+    GraphWords,
+    PastGraph,
+    Vectors,
 )
-from memory_core.history.slices.block_slice import Blocks
-from memory_core.history.slices.contexts import PromptCounts
-from memory_core.history.slices.delivery_slice import Deliveries
-from memory_core.history.slices.fact_slice import FactSlice
-from memory_core.history.slices.graph_slice import GraphWords, PastGraph
-from memory_core.history.slices.message_slice import NOTHING, Messages
-from memory_core.history.slices.vector_slice import Vectors
+from memory_core.history.message_slice import (
+    DELIVERY_EVENTS,
+    MESSAGE_EVENTS,
+    NOTHING,
+    Deliveries,
+    Messages,
+    adds_message,
+)
 
 
 class Projection:
@@ -42,31 +46,31 @@ class Projection:
         self.session_id, self.position = self.session_id or record.session_id, record.position
         kind, gone = type(record.event), NOTHING
         # Before the session is compared: a user's facts may be recorded in another session's log.
-        if kind in fact_slice.HANDLED:
+        if kind in FACT_EVENTS:
             self.facts.apply(record)
         if record.session_id != self.session_id:
             return gone
         # Messages before deliveries: a delivery needs the number of its flush and, after a reset, the messages left.
-        if kind in message_slice.HANDLED:
+        if kind in MESSAGE_EVENTS:
             gone = self.messages.apply(record)
-        if message_slice.adds_message(record.event):
+        if adds_message(record.event):
             return gone  # no other slice has anything of it, and most events are messages
         if gone:
             self.facts.forget({(record.session_id, seq) for seq in gone})
             self.graph.forget(gone)
             self.vectors.forget(gone)
             self.deliveries.forget()
-        if kind in block_slice.HANDLED:
+        if kind in BLOCK_EVENTS:
             removed = self.blocks.apply(record)
             if removed is not None and record.actor != "engine":  # a person's removal also removes its contents
                 self.deliveries.drop(removed)
                 self.vectors.drop(removed)
-        if kind in delivery_slice.HANDLED:
+        if kind in DELIVERY_EVENTS:
             self.deliveries.apply(record)
-        if kind in graph_slice.HANDLED:
+        if kind in GRAPH_EVENTS:
             self.graph.apply(record)
             self.graph_words.apply(record)
-        if kind in vector_slice.HANDLED:
+        if kind in UNIT_EVENTS:
             self.vectors.apply(record)
         # Prompts last: they hold what blocks and units were before them.
         self.prompts.apply(record, gone)

@@ -17,7 +17,7 @@ from memory_core.events import (
     SummaryRewritten,
 )
 
-HANDLED = frozenset({BlockAdded, BlockEdited, BlockRemoved, BlocksOrdered, BlockStateSaved, SessionReset})
+BLOCK_EVENTS = frozenset({BlockAdded, BlockEdited, BlockRemoved, BlocksOrdered, BlockStateSaved, SessionReset})
 
 INITIAL = "initial"
 """Placeholder for a custom block's fields as given by its constructor, which the log does not record."""

@@ -18,8 +18,8 @@ from memory_core.events import (
     numbers,
     runs,
 )
-from memory_core.history.slices.block_slice import Blocks, PastBlock, is_rewriting
-from memory_core.history.slices.vector_slice import Vectors
+from memory_core.history.block_slice import Blocks, PastBlock, is_rewriting
+from memory_core.history.learned_slices import Vectors
 
 
 def is_context(event: Event) -> TypeGuard[ContextBuilt]:
