@@ -36,12 +36,11 @@ from memory_core.planning.flush import FlushPlan
 from memory_core.planning.rendering import neutralise_message
 from memory_core.services import Services
 from memory_core.store.database import Database
-from memory_core.store.erasing.session_erasing import reset_messages
+from memory_core.store.erasing import reset_messages
 from memory_core.store.log_rows import read_events
 from memory_core.store.message_rows import read_messages
-from memory_core.store.split_writes import Step
 from memory_core.store.vector_rows import collections_of
-from memory_core.store.writing import Clock
+from memory_core.store.writing import Clock, Step
 from memory_core.tokens import Tokenizer
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from memory_core import (
 )
 from memory_core.sessions import forget_user as forget_module
 from memory_core.sessions.forget_user import data_of_user, outliving_users
-from memory_core.store.erasing.session_erasing import erase_remains
+from memory_core.store.erasing import erase_remains
 from memory_inspector.verification.fingerprints import wanted
 from memory_inspector.verification.receipts import receipt_of
 

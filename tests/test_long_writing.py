@@ -23,11 +23,11 @@ from memory_core import (
     list_sessions,
 )
 from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
-from memory_core.store import split_writes
+from memory_core.store import erasing as erasing
+from memory_core.store import writing
 from memory_core.store.copying import session_copying as copying
 from memory_core.store.database import Database
-from memory_core.store.erasing import session_erasing as erasing
-from memory_core.store.erasing.session_erasing import LEFT_AFTER_SECONDS
+from memory_core.store.erasing import LEFT_AFTER_SECONDS
 from memory_core.store.tables import TABLES
 
 IMPORTED = ("session_imported",)
@@ -35,7 +35,7 @@ IMPORTED = ("session_imported",)
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
-    for module in (split_writes, copying, erasing):
+    for module in (writing, copying, erasing):
         monkeypatch.setattr(module, "PIECE", 7)
 
 
@@ -174,7 +174,7 @@ def test_the_users_facts_come_with_the_whole_and_once(scope):
 @pytest.mark.slow
 def test_what_a_dead_process_left_of_an_import_goes_with_a_later_one():
     bundle, database = bundle_of(a_session()), Database.open()
-    dying = split_writes.PieceWriter(database, stopping_after(20))
+    dying = writing.PieceWriter(database, stopping_after(20))
     with pytest.raises(Stopped):
         copying.insert_rows(dying, bundle.rows, "dead", title="", user_id=None, now=1_000.0)
     left = rows_in(database)
@@ -191,7 +191,7 @@ def test_others_write_while_a_session_is_deleted(tmp_path, monkeypatch):
     uri = f"sqlite:///{tmp_path}/m.db"
     memory, other = a_session(uri), open_memory("other", database_uri=uri)
     kept, done = rows_in(other.session.database), []
-    monkeypatch.setattr(split_writes.PieceWriter, "count", lambda self, rows: step(rows))
+    monkeypatch.setattr(writing.PieceWriter, "count", lambda self, rows: step(rows))
     step = in_between(lambda: other.put(user("hello")), done)
     delete_session(memory.session.database, "s")
     assert len(done) > 10
@@ -205,14 +205,14 @@ def test_a_deletion_that_was_broken_off_hides_at_once_and_ends_later(monkeypatch
     memory = a_session()
     step = stopping_after(5)
     with monkeypatch.context() as dies:
-        dies.setattr(split_writes.PieceWriter, "count", lambda self, rows: step(rows))
+        dies.setattr(writing.PieceWriter, "count", lambda self, rows: step(rows))
         with pytest.raises(Stopped):
             delete_session(memory.session.database, "s", clock=lambda: 1_000.0)
     assert list_sessions(memory.session.database) == []
     with pytest.raises(NotFoundError):
         Memory.open("s", memory.session.database, services=services())
     assert rows_in(memory.session.database)["mi_message"]
-    erasing.erase_what_was_left(split_writes.PieceWriter(memory.session.database), before=2_000.0)
+    erasing.erase_what_was_left(writing.PieceWriter(memory.session.database), before=2_000.0)
     left = {name for name, number in rows_in(memory.session.database).items() if number}
     assert left == {"mi_schema", "mi_session", "mi_collection"}
 
@@ -222,7 +222,7 @@ def test_others_write_between_the_pieces_of_a_branch(tmp_path, monkeypatch):
     uri = f"sqlite:///{tmp_path}/m.db"
     memory, other = a_session(uri), open_memory("other", database_uri=uri)
     done = []
-    monkeypatch.setattr(split_writes.PieceWriter, "count", lambda self, rows: step(rows))
+    monkeypatch.setattr(writing.PieceWriter, "count", lambda self, rows: step(rows))
     step = in_between(lambda: other.put(user("hello")), done)
     branch = memory.branch(6)
     assert other.session.status().turns == len(done) > 5

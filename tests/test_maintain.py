@@ -31,7 +31,7 @@ from memory_core import (
 )
 from memory_core.bundles.bundle import import_bundle, read_bundle
 from memory_core.planning import curation
-from memory_core.store.erasing.session_erasing import ERASING
+from memory_core.store.erasing import ERASING
 from memory_core.vectors.exact import ExactIndex
 from memory_inspector.__main__ import main
 from memory_inspector.upkeep import maintenance, retention

@@ -9,7 +9,7 @@ from sqlalchemy import create_engine
 
 from memory_core.memory import Memory
 from memory_core.store.database import Database, parse_url
-from memory_core.store.postgresql.notifications import DELIVERIES
+from memory_core.store.postgresql import DELIVERIES
 
 NEVER = 600
 """Seconds that no test waits: whoever waits so long is woken, or the test hangs."""
@@ -57,7 +57,7 @@ def test_due_deliveries_are_news_and_other_puts_are_not(url):
 
 @pytest.mark.postgres
 def test_news_are_heard_again_after_the_connection_was_cut(own_server, monkeypatch):
-    monkeypatch.setattr("memory_core.store.postgresql.notifications.LISTEN_SECONDS", 0.1)
+    monkeypatch.setattr("memory_core.store.postgresql.LISTEN_SECONDS", 0.1)
     server = own_server()
     with Database.open(server.new_database()) as database:
         listening(database.notifications, "s")

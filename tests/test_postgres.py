@@ -40,7 +40,7 @@ from memory_core.sessions import forget_user as forget_user_module
 from memory_core.sessions.forget_user import forget_user, outliving_users
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database, parse_url
-from memory_core.store.postgresql.connections import begin, open_postgresql
+from memory_core.store.postgresql import begin, open_postgresql
 from memory_core.store.tables import TABLES
 from memory_inspector.__main__ import main as command
 from memory_inspector.verification.fingerprints import wanted
@@ -242,7 +242,7 @@ def test_urls_and_engines_written_for_async_drivers_are_accepted(url):
 
 
 def test_nobody_waits_without_end_for_what_another_program_holds(url, monkeypatch):
-    monkeypatch.setattr("memory_core.store.postgresql.connections.LOCK_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr("memory_core.store.postgresql.LOCK_TIMEOUT_SECONDS", 1)
     memory = open_memory(database_uri=url, memory_blocks=blocks())
     memory.put(note(0))
     holder = create_engine(parse_url(url))
@@ -260,7 +260,7 @@ def test_nobody_waits_without_end_for_what_another_program_holds(url, monkeypatc
 def test_the_lock_of_a_process_that_was_cut_off_is_released(url, monkeypatch):
     memory = open_memory(database_uri=url, memory_blocks=blocks())
     memory.put(note(0))
-    monkeypatch.setattr("memory_core.store.postgresql.connections.IDLE_IN_TRANSACTION_SECONDS", 1)
+    monkeypatch.setattr("memory_core.store.postgresql.IDLE_IN_TRANSACTION_SECONDS", 1)
     silent = open_postgresql(parse_url(url))
     with silent.connect() as connection:
         begin(connection, {})
@@ -287,7 +287,7 @@ def test_a_prompt_is_not_held_up_by_what_another_program_holds(url, monkeypatch)
 
 
 def test_no_statement_takes_without_end(url, monkeypatch):
-    monkeypatch.setattr("memory_core.store.postgresql.connections.STATEMENT_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr("memory_core.store.postgresql.STATEMENT_TIMEOUT_SECONDS", 1)
     database = Database.open(url)
     with pytest.raises(StoreError, match="did not finish one statement within 1 s"), database.write() as connection:
         connection.execute(text("SELECT pg_sleep(20)"))
@@ -296,7 +296,7 @@ def test_no_statement_takes_without_end(url, monkeypatch):
 
 
 def test_a_server_that_was_frozen_is_waited_for_no_longer_than_any_other(url, monkeypatch):
-    monkeypatch.setattr("memory_core.store.postgresql.connections.ANSWER_SECONDS", 1)
+    monkeypatch.setattr("memory_core.store.postgresql.ANSWER_SECONDS", 1)
     memory = open_memory(database_uri=url, memory_blocks=blocks())
     memory.put(note(0))
     with memory.session.database.read() as connection:
@@ -310,7 +310,7 @@ def test_a_server_that_was_frozen_is_waited_for_no_longer_than_any_other(url, mo
             os.kill(server, signal.SIGCONT)
     with memory.session.database.read() as connection:
         server = connection.execute(text("SELECT pg_backend_pid()")).scalar()
-    monkeypatch.setattr("memory_core.store.postgresql.connections.IDLE_SECONDS", 0)
+    monkeypatch.setattr("memory_core.store.postgresql.IDLE_SECONDS", 0)
     os.kill(server, signal.SIGSTOP)  # while nobody uses it
     try:
         memory.put(note(1))

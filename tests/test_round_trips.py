@@ -252,7 +252,7 @@ def test_a_server_that_was_restarted_between_puts_is_not_noticed(proxy):
 def test_a_connection_that_was_idle_for_long_is_tested_first(proxy, monkeypatch):
     memory = open_memory(database_uri=proxy.url, token_limit=10_000)
     memory.put(note(0))
-    monkeypatch.setattr("memory_core.store.postgresql.connections.IDLE_SECONDS", -1)
+    monkeypatch.setattr("memory_core.store.postgresql.IDLE_SECONDS", -1)
     assert requests(proxy, lambda: memory.put(note(1))) == 3
 
 

@@ -27,8 +27,8 @@ from memory_core.planning.former_values import FormerMark
 from memory_core.planning.learning_outcomes import Outcome, Reason, plan_reasons
 from memory_core.planning.running_summary import cut_order, fit, losses, sentences
 from memory_core.services import Services
+from memory_core.store.block_rows import StoredSummary, read_summary, write_summary
 from memory_core.store.message_rows import StoredMessage
-from memory_core.store.summary_rows import StoredSummary, read_summary, write_summary
 from memory_core.store.writing import Writing
 from memory_core.tokens import TokenCounter
 

@@ -25,9 +25,9 @@ from sqlalchemy import Connection, LargeBinary, Table, func, insert, select, tex
 from memory_core.bundles.archive import MAX_LINE_BYTES, Packing
 from memory_core.errors import ConflictError, FormatError, MemoryInspectorError, StoreError, problem
 from memory_core.store.database import Database
-from memory_core.store.split_writes import PIECE
 from memory_core.store.tables import SCHEMA_VERSION, TABLES, lease_table, schema_table, tenant_table
 from memory_core.store.tenants import qualified
+from memory_core.store.writing import PIECE
 
 FORMAT = "memory-inspector-backup"
 VERSION = 1

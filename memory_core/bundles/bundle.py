@@ -53,8 +53,7 @@ from memory_core.store.copying.session_copying import insert_rows, read_rows, st
 from memory_core.store.copying.staging import NotUniqueError, Staging
 from memory_core.store.database import Database
 from memory_core.store.log_rows import read_events
-from memory_core.store.split_writes import OnePiece, PieceWriter, Step
-from memory_core.store.writing import read_existing, read_session
+from memory_core.store.writing import OnePiece, PieceWriter, Step, read_existing, read_session
 
 FORMAT = "memory-inspector-session"
 VERSION = 2

@@ -35,7 +35,7 @@ from memory_core.planning.fact_merging import Fact, same_words
 from memory_core.planning.statement_relation import Contradictions
 from memory_core.store.block_rows import read_blocks
 from memory_core.store.delivery_rows import still_there
-from memory_core.store.erasing.fact_erasing import erase_facts
+from memory_core.store.erasing import erase_facts
 from memory_core.store.fact_rows import (
     add_fact,
     add_support,

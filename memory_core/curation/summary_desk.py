@@ -17,11 +17,10 @@ from memory_core.history.block_slice import edits_text, is_rewriting
 from memory_core.messages import MessageStatus
 from memory_core.models.protocols import Summariser
 from memory_core.planning.running_summary import losses
-from memory_core.store.block_rows import read_revisions
+from memory_core.store.block_rows import StoredSummary, read_revisions, read_summary, write_summary
 from memory_core.store.delivery_rows import given_seqs, read_deliveries, still_there, undelivered_seqs
 from memory_core.store.log_rows import read_events
 from memory_core.store.message_rows import StoredMessage, read_messages
-from memory_core.store.summary_rows import StoredSummary, read_summary, write_summary
 from memory_core.store.writing import read_session
 
 KINDS = tuple(kind for kind, event in EVENTS.items() if event.family in ("blocks", "summaries"))

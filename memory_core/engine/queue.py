@@ -19,7 +19,7 @@ from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, 
 from memory_core.planning.impact import texts_in
 from memory_core.planning.rendering import strip_memory
 from memory_core.store.delivery_rows import given_seqs, last_turn_heard, queue_delivery, read_deliveries
-from memory_core.store.erasing.session_erasing import message_seqs, remove_messages
+from memory_core.store.erasing import message_seqs, remove_messages
 from memory_core.store.log_rows import section_went_out
 from memory_core.store.message_rows import (
     NewMessage,

@@ -42,9 +42,8 @@ from memory_core.store.copying.copies import (
 from memory_core.store.copying.references import hashes_in
 from memory_core.store.copying.session_copying import read_rows, store_session
 from memory_core.store.log_rows import read_events
-from memory_core.store.split_writes import PieceWriter, Step
 from memory_core.store.vector_rows import read_all_heard
-from memory_core.store.writing import read_existing
+from memory_core.store.writing import PieceWriter, Step, read_existing
 
 Past = TypeVar("Past")
 

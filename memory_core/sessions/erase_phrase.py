@@ -18,9 +18,9 @@ from memory_core.planning.running_summary import sentences
 from memory_core.retrieval.retrieval import forget_copies
 from memory_core.sessions.overview import origin_of
 from memory_core.store.block_rows import read_blocks
-from memory_core.store.erasing.phrase_forgetting import counted, forget_phrase, read_impact
 from memory_core.store.fact_rows import read_by_ids, read_history
 from memory_core.store.message_rows import read_messages
+from memory_core.store.phrase_forgetting import counted, forget_phrase, read_impact
 from memory_core.store.vector_rows import collections_of
 from memory_core.store.writing import Writing, read_session, read_sessions, read_texts, session_scope
 from memory_core.text import stems

@@ -13,11 +13,9 @@ from memory_core.messages import MessageRole, message_text
 from memory_core.planning.impact import TELLING, Target
 from memory_core.sessions.overview import Status, list_sessions
 from memory_core.store.database import Database, chunks
-from memory_core.store.erasing.fact_erasing import erase_facts
-from memory_core.store.erasing.session_erasing import bury, erase_remains
+from memory_core.store.erasing import bury, erase_facts, erase_remains
 from memory_core.store.fact_rows import read_by_ids
 from memory_core.store.message_rows import MessageCache, read_messages
-from memory_core.store.split_writes import OnePiece
 from memory_core.store.tables import (
     content_table,
     event_table,
@@ -29,7 +27,7 @@ from memory_core.store.tables import (
 )
 from memory_core.store.text_erasing import erase_unneeded
 from memory_core.store.vector_rows import drop_lonely_vectors
-from memory_core.store.writing import Clock, SessionState, Writing, read_session, read_sessions, user_scope
+from memory_core.store.writing import Clock, OnePiece, SessionState, Writing, read_session, read_sessions, user_scope
 from memory_core.vectors import forget_copies
 from memory_core.vectors.vector_index import VectorIndex
 

@@ -18,9 +18,8 @@ from memory_core.errors import ConflictError, NotFoundError
 from memory_core.events import expand
 from memory_core.store.block_rows import uses_graph
 from memory_core.store.database import Database
-from memory_core.store.erasing.session_erasing import ERASING, bury, erase_remains, has_remains, move_tombstone
+from memory_core.store.erasing import ERASING, bury, erase_remains, has_remains, move_tombstone
 from memory_core.store.log_rows import last_position
-from memory_core.store.split_writes import OnePiece, PieceWriter
 from memory_core.store.totals import (
     MessageSums,
     Present,
@@ -34,7 +33,16 @@ from memory_core.store.totals import (
     sum_messages,
 )
 from memory_core.store.vector_rows import joined_collections
-from memory_core.store.writing import Clock, SessionState, read_sessions, session_scope, user_scope, writing
+from memory_core.store.writing import (
+    Clock,
+    OnePiece,
+    PieceWriter,
+    SessionState,
+    read_sessions,
+    session_scope,
+    user_scope,
+    writing,
+)
 from memory_core.tokens import reported, total_tokens
 from memory_core.vectors import forget_copies
 from memory_core.vectors.vector_index import VectorIndex

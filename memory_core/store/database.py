@@ -50,16 +50,16 @@ from memory_core.errors import ConfigError, MessageError, StoreError
 from memory_core.process import renewed
 from memory_core.store import migrations
 from memory_core.store.direct_statements import DirectStatement, commit
-from memory_core.store.postgresql.connections import (
+from memory_core.store.postgresql import (
     POOLER,
     TOO_LONG,
+    Notifications,
     begin,
     is_pooled,
     listening,
     open_postgresql,
     time_limits,
 )
-from memory_core.store.postgresql.notifications import Notifications
 from memory_core.store.tables import (
     COMPATIBLE_FROM,
     SCHEMA_VERSION,

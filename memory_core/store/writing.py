@@ -1,19 +1,20 @@
 """Writing transaction on a session: its row is locked first, and saved with the events last.
 
 Every change to a session goes through `writing`, so that all changes to one session are in sequence, whichever process
-makes them.
+makes them. Long writes are split into many short transactions, so that others can write in between.
 """
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress
 from operator import attrgetter, ne
+from typing import Any
 
-from sqlalchemy import Connection, Update, bindparam, insert, select, update
+from sqlalchemy import Connection, Executable, Update, bindparam, insert, select, update
 
 from memory_core.access import acting_person, require
 from memory_core.errors import NotFoundError
@@ -23,7 +24,7 @@ from memory_core.planning.flush import Queue
 from memory_core.store.database import Database, chunks
 from memory_core.store.direct_statements import DirectStatement, run_all
 from memory_core.store.leases import note_agent
-from memory_core.store.postgresql.notifications import DELIVERIES
+from memory_core.store.postgresql import DELIVERIES
 from memory_core.store.tables import content_table, event_table, message_table, session_table
 from memory_core.tokens import Accounting, total_tokens
 
@@ -354,3 +355,54 @@ def read_texts(connection: Connection, scope: str, hashes: Iterable[str]) -> dic
     for chunk in chunks(sorted(set(hashes))):
         result.update(connection.execute(_CONTENTS, {"scope": scope, "hashes": chunk}).all())
     return result
+
+
+# -- long writes in pieces ------------------------------------------------------------------------
+
+
+PIECE = 2_000
+"""Maximum rows per transaction; other writers wait for about 50 ms while it runs."""
+
+Step = Callable[[int], None]
+"""Function that is called after each piece with its number of rows; it raises an exception to stop."""
+
+
+class PieceWriter:
+    """Writer that stores each piece of rows in a transaction of its own.
+
+    Rows written this way must stay invisible until all are written: a session is stored as deleted, and appears with
+    its last piece. Rows left by a dead process are erased later, by `erase_what_was_left`.
+    """
+
+    def __init__(self, database: Database, step: Step | None = None) -> None:
+        self.database = database
+        self._step = step
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        with self.database.write() as connection:
+            yield connection
+
+    def run(self, statement: Executable, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Execute a statement for each of the rows, one piece at a time."""
+        direct = DirectStatement(statement)
+        for piece in chunks(rows, PIECE):
+            with self.transaction() as connection:
+                direct.run(connection, *piece)
+            self.count(len(piece))
+
+    def count(self, rows: int) -> None:
+        if self._step is not None:
+            self._step(rows)
+
+
+class OnePiece(PieceWriter):
+    """Writer that stores all rows in the caller's transaction."""
+
+    def __init__(self, database: Database, connection: Connection) -> None:
+        super().__init__(database)
+        self._connection = connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        yield self._connection

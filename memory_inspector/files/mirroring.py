@@ -18,7 +18,7 @@ from memory_core.events import FlushPlanned, ranges
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus, content_hash
 from memory_core.planning.running_summary import sentences
 from memory_core.store.block_rows import TextOrigin, TextRevision, read_revisions
-from memory_core.store.erasing.session_erasing import message_seqs
+from memory_core.store.erasing import message_seqs
 from memory_core.store.message_rows import archive, hashes_by_seq, sizes_between
 from memory_core.store.quarantine_rows import join_sets
 from memory_core.store.writing import Writing

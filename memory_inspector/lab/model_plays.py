@@ -41,7 +41,7 @@ from memory_core.models.relating import ModelRelations, RuleRelations
 from memory_core.models.summarising import ModelSummariser, RuleSummariser
 from memory_core.services import Services
 from memory_core.store.delivery_rows import still_there
-from memory_core.store.erasing.session_erasing import message_seqs
+from memory_core.store.erasing import message_seqs
 from memory_core.store.model_outputs import keep_outputs, read_output
 from memory_core.store.writing import read_existing
 from memory_core.tokens import counter_for

@@ -22,7 +22,7 @@ from memory_core.events import AgentAttached, ContextBuilt, Event, ModelCalled, 
 from memory_core.history.contexts import is_call, is_context, places_of
 from memory_core.history.message_slice import adds_message
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus, ThinkingPart, ToolCallPart, content_hash
-from memory_core.store.erasing.session_erasing import message_seqs
+from memory_core.store.erasing import message_seqs
 from memory_core.store.log_rows import read_events
 from memory_core.store.message_rows import NewMessage, hashes_by_seq, read_messages
 from memory_core.store.writing import Writing, read_session

@@ -19,7 +19,7 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, f
 from memory_core.errors import StoreError, VectorIndexError
 from memory_core.store.copying.references import hashes_in
 from memory_core.store.database import Database, chunks
-from memory_core.store.erasing.session_erasing import (
+from memory_core.store.erasing import (
     LEFT_AFTER_SECONDS,
     erase_all,
     erase_what_was_left,
@@ -27,7 +27,6 @@ from memory_core.store.erasing.session_erasing import (
     recompute_totals,
 )
 from memory_core.store.fact_rows import scope_sessions
-from memory_core.store.split_writes import PieceWriter
 from memory_core.store.tables import (
     TABLES,
     USERS,
@@ -54,7 +53,15 @@ from memory_core.store.vector_rows import (
     remove_nodes,
     replace_vectors,
 )
-from memory_core.store.writing import SessionState, Writing, read_session, read_sessions, session_scope, writing
+from memory_core.store.writing import (
+    PieceWriter,
+    SessionState,
+    Writing,
+    read_session,
+    read_sessions,
+    session_scope,
+    writing,
+)
 from memory_core.vectors.pgvector import PgvectorIndex
 from memory_core.vectors.vector_index import VectorIndex
 from memory_inspector.upkeep.health import can_be_rebuilt, finds_newest

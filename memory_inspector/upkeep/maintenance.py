@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from memory_core.errors import ConflictError, StoreError
 from memory_core.store.database import Database, schema_version
 from memory_core.store.delivery_rows import waiting_sessions
-from memory_core.store.erasing.session_erasing import LEFT_AFTER_SECONDS, erase_what_was_left
+from memory_core.store.erasing import LEFT_AFTER_SECONDS, erase_what_was_left
 from memory_core.store.leases import claim, lease_key, new_owner, release, renewed
 from memory_core.store.migrations import pending
-from memory_core.store.postgresql.notifications import DELIVERIES
-from memory_core.store.split_writes import PieceWriter
+from memory_core.store.postgresql import DELIVERIES
 from memory_core.store.tables import SCHEMA_VERSION
 from memory_core.store.vector_rows import sessions_without_vectors
-from memory_core.store.writing import read_opened
+from memory_core.store.writing import PieceWriter, read_opened
 
 
 @contextmanager

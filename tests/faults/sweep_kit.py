@@ -30,9 +30,9 @@ from memory_core.errors import StoreError
 from memory_core.sessions.forget_user import forget_user
 from memory_core.sessions.overview import delete_session
 from memory_core.store.copying.references import renumbered
-from memory_core.store.erasing.session_erasing import erase_what_was_left
-from memory_core.store.split_writes import PieceWriter
+from memory_core.store.erasing import erase_what_was_left
 from memory_core.store.tables import TABLES
+from memory_core.store.writing import PieceWriter
 from memory_inspector.recorder.otlp import read_export
 from memory_inspector.recorder.receiving import Receiver
 

@@ -44,7 +44,7 @@ from memory_core.errors import StoreError
 from memory_core.events import ModelCalled, UnknownEvent
 from memory_core.messages import content_hash
 from memory_core.planning import curation
-from memory_core.store import split_writes
+from memory_core.store import writing
 from memory_core.store.copying import session_copying as copying
 from memory_core.store.copying.copies import FactCopy, MessageCopy, VectorCopy, WordsCopy
 from memory_inspector.checks.rebuild import rebuild
@@ -793,7 +793,7 @@ def peak_of(work):
 @pytest.mark.slow
 def test_a_bundle_of_a_longer_session_takes_no_more_memory(monkeypatch):
     for module, size in (
-        (split_writes, "PIECE"),
+        (writing, "PIECE"),
         (copying, "PIECE"),
         (copying, "READ_AT_ONCE"),
         (bundle, "LINES_AT_ONCE"),
@@ -803,12 +803,12 @@ def test_a_bundle_of_a_longer_session_takes_no_more_memory(monkeypatch):
     for messages in (150, 450):
         memory = open_memory("long", token_limit=1_000_000)
         memory.put_messages([user(f"{number} " + "x" * 20_000) for number in range(messages)])
-        writing, data = peak_of(lambda memory=memory: write_bundle(memory.session.database, "long"))
+        exporting, data = peak_of(lambda memory=memory: write_bundle(memory.session.database, "long"))
         reading, found = peak_of(lambda data=data: read_bundle(data, "long.zip"))
         database = Database.open()
         storing, _ = peak_of(lambda found=found, database=database: import_bundle(database, found))
         assert found.messages == messages
-        peaks.append((writing, reading, storing))
+        peaks.append((exporting, reading, storing))
     fewer, more = peaks
     assert all(of_more < 1.5 * of_fewer for of_fewer, of_more in zip(fewer, more, strict=True)), peaks
 

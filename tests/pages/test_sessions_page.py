@@ -25,7 +25,7 @@ from memory_core.events import ModelCalled
 from memory_core.planning import curation as plans
 from memory_core.sessions.forget_user import data_of_user
 from memory_core.sessions.overview import overview
-from memory_core.store import split_writes
+from memory_core.store import writing
 from memory_inspector.files.files import export_chat_store, export_configuration
 from memory_inspector.recorder.recording import attach, record_exchange
 from memory_inspector.recorder.refused_spans import refused_spans
@@ -548,7 +548,7 @@ def test_a_branch_is_described_made_and_opened_and_the_original_stays(demo_home,
 
 def test_a_branch_can_be_cancelled_and_nothing_of_it_is_kept(demo_home, monkeypatch):
     half, go_on = threading.Event(), threading.Event()
-    count = split_writes.PieceWriter.count
+    count = writing.PieceWriter.count
 
     def held(self, rows):
         if rows:
@@ -556,7 +556,7 @@ def test_a_branch_can_be_cancelled_and_nothing_of_it_is_kept(demo_home, monkeypa
             assert go_on.wait(20)
         count(self, rows)
 
-    monkeypatch.setattr(split_writes.PieceWriter, "count", held)
+    monkeypatch.setattr(writing.PieceWriter, "count", held)
     drawn = dialog("ui.sessions.session_dialogs", "branch_dialog", "demo", 5)
     button(drawn, "Branch").click().run()
     assert half.wait(20)

@@ -39,14 +39,13 @@ from memory_core.store.copying.copies import (
 from memory_core.store.copying.references import Thing, referred, refers, renumbered, subjects
 from memory_core.store.database import chunks
 from memory_core.store.direct_statements import insert_numbered
-from memory_core.store.erasing.session_erasing import (
+from memory_core.store.erasing import (
     LEFT_AFTER_SECONDS,
     UNFINISHED,
     erase_unfinished,
     erase_what_was_left,
     recompute_totals,
 )
-from memory_core.store.split_writes import PIECE, PieceWriter
 from memory_core.store.tables import (
     block_revision_table,
     block_table,
@@ -64,7 +63,16 @@ from memory_core.store.tables import (
     vector_table,
 )
 from memory_core.store.vector_rows import collection_name
-from memory_core.store.writing import LEARNERS, SessionState, Writing, create_session, session_scope, user_scope
+from memory_core.store.writing import (
+    LEARNERS,
+    PIECE,
+    PieceWriter,
+    SessionState,
+    Writing,
+    create_session,
+    session_scope,
+    user_scope,
+)
 
 READ_AT_ONCE = 500
 """Rows held in memory at a time while a session is read."""

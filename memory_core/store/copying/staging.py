@@ -20,7 +20,7 @@ from memory_core.store.copying.copies import Rows, SessionCopy
 from memory_core.store.copying.session_copying import Values, read_rows, table_rows
 from memory_core.store.database import SQLiteConnection, statements_for_tables
 from memory_core.store.direct_statements import inserting
-from memory_core.store.erasing.session_erasing import recompute_totals
+from memory_core.store.erasing import recompute_totals
 from memory_core.store.message_rows import DatedMessage, MessageCache, read_dated
 from memory_core.store.tables import entity_table
 from memory_core.store.totals import sum_messages

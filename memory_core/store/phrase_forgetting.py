@@ -25,8 +25,7 @@ from memory_core.planning.impact import (
 )
 from memory_core.store.block_rows import BlockRecord, read_blocks, update_block, write_text
 from memory_core.store.database import chunks
-from memory_core.store.erasing.fact_erasing import erase_facts
-from memory_core.store.erasing.session_erasing import clear_failed_texts, remove_empty_deliveries, remove_messages
+from memory_core.store.erasing import clear_failed_texts, erase_facts, remove_empty_deliveries, remove_messages
 from memory_core.store.fact_rows import drop_sources, read_by_ids
 from memory_core.store.graph_rows import drop_relation_sources, erase_graph, lonely_entities
 from memory_core.store.log_rows import read_events

@@ -1,1 +1,0 @@
-"""PostgreSQL: connections with few round trips, and notifications between processes."""
