@@ -46,7 +46,7 @@ from .models.protocols import ChatModel, Embedder
 from .planning.fact_merging import FactRevision
 from .planning.rendering import InsertMethod
 from .services import Services
-from .sessions.forget_user import forget_user
+from .sessions.forgetting import forget_user
 from .sessions.overview import Status, delete_session, list_sessions
 from .store.block_rows import Holding, TextRevision
 from .store.database import Database

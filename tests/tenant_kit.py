@@ -29,7 +29,7 @@ from memory_core.engine.session import Session
 from memory_core.memory import Memory
 from memory_core.models.protocols import ExtractedFact, Extraction, FoundRelation, ModelCall, RelationsFound
 from memory_core.services import Services
-from memory_core.sessions.forget_user import forget_user
+from memory_core.sessions.forgetting import forget_user
 from memory_core.sessions.overview import delete_session, list_sessions, overview
 from memory_core.store.database import Database
 from memory_core.store.tenants import PROTECTED

@@ -21,7 +21,7 @@ from memory_core.history.fact_evidence import made_by
 from memory_core.memory import Memory
 from memory_core.planning import curation
 from memory_core.services import Services
-from memory_core.sessions.forget_user import forget_user
+from memory_core.sessions.forgetting import forget_user
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database
 from memory_inspector.reading.event_rows import by_whom

@@ -9,8 +9,7 @@ from sqlalchemy import update
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services
 from memory_core.errors import ConfigError, MessageError
 from memory_core.planning import curation
-from memory_core.planning.fact_age import DAY, Expiry
-from memory_core.planning.fact_merging import Fact
+from memory_core.planning.fact_merging import DAY, Expiry, Fact
 from memory_core.store.tables import fact_table
 
 PORTO, JAZZ = "The user lives in Porto", "The user likes jazz"

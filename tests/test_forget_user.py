@@ -15,8 +15,8 @@ from memory_core import (
     forget_user,
     list_sessions,
 )
-from memory_core.sessions import forget_user as forget_module
-from memory_core.sessions.forget_user import data_of_user, outliving_users
+from memory_core.sessions import forgetting as forget_module
+from memory_core.sessions.forgetting import data_of_user, outliving_users
 from memory_core.store.erasing import erase_remains
 from memory_inspector.verification.fingerprints import wanted
 from memory_inspector.verification.receipts import receipt_of
@@ -73,7 +73,7 @@ def test_a_failure_in_the_middle_erases_nothing_and_a_second_call_erases_all(tmp
             raise OSError("the disk is full")
         return erase_remains(pieces, session_id, **named)
 
-    monkeypatch.setattr("memory_core.sessions.forget_user.erase_remains", failing_once)
+    monkeypatch.setattr("memory_core.sessions.forgetting.erase_remains", failing_once)
     with pytest.raises(OSError, match="the disk is full"):
         forget_user(database, "ana-costa")
     assert data_of_user(database, "ana-costa") == before

@@ -19,7 +19,7 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from memory_core.events import Ref
-from memory_core.sessions import erase_phrase
+from memory_core.sessions import forgetting
 from memory_inspector.verification.fingerprints import wanted
 from memory_inspector.verification.receipts import receipt_of
 from memory_inspector.wording.impact_text import impact_rows
@@ -111,14 +111,14 @@ def test_what_is_unticked_in_another_session_stays_there(three):
 def test_a_failure_in_another_session_erases_nothing(three, monkeypatch):
     first, second, _ = three
 
-    forget_phrase = erase_phrase.forget_phrase
+    forget_phrase = forgetting.forget_phrase
 
     def fails(w, *values):
         if w.session.id == "second":
             raise RuntimeError("The power is gone.")
         forget_phrase(w, *values)
 
-    monkeypatch.setattr(erase_phrase, "forget_phrase", fails)
+    monkeypatch.setattr(forgetting, "forget_phrase", fails)
     with pytest.raises(RuntimeError):
         first.session.forget(shared_fact(first))
     assert DENTIST in said(first)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.tracing.showing.replacements import KEY_MASK, key_spans, mask_keys
+from memory_core.tracing.replacements import KEY_MASK, key_spans, mask_keys
 from memory_inspector.coding.transcript import quotable
 from memory_inspector.demo import conversations
 from memory_inspector.wording.check_report import html_report

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.formats.message_times import seconds_of
+from memory_core.messages import seconds_of
 
 AT = 1_772_359_200.0
 """2026-03-01, 10:00 in UTC."""

@@ -36,8 +36,8 @@ from memory_core.errors import MemoryInspectorError, StoreError
 from memory_core.events import Ref
 from memory_core.memory import Memory
 from memory_core.models.relating import RuleRelations
-from memory_core.sessions import forget_user as forget_user_module
-from memory_core.sessions.forget_user import forget_user, outliving_users
+from memory_core.sessions import forgetting as forget_user_module
+from memory_core.sessions.forgetting import forget_user, outliving_users
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database, parse_url
 from memory_core.store.postgresql import begin, open_postgresql

@@ -22,13 +22,13 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from memory_core.events import Ref
-from memory_core.tracing.showing.page import MAX_CHARACTERS, Page, page_html, safe_json, shortened
-from memory_core.tracing.showing.replacements import MAX_CHARACTERS as MAX_TYPED
-from memory_core.tracing.showing.replacements import Replacements, mask_keys
+from memory_core.tracing.exported_page import MAX_CHARACTERS, Page, page_html, safe_json, shortened
+from memory_core.tracing.replacements import MAX_CHARACTERS as MAX_TYPED
+from memory_core.tracing.replacements import Replacements, mask_keys
 from memory_inspector.palette import PALETTES
 
 NUTS = "I am allergic to nuts"
-STYLE = Path(__file__).parent.parent / "memory_core/tracing/showing/page.css"
+STYLE = Path(__file__).parent.parent / "memory_core/tracing/exported_page.css"
 
 
 def memory_of(*blocks, **given):

@@ -28,7 +28,7 @@ from memory_core import (
 )
 from memory_core.messages import ToolCallPart
 from memory_core.store.tables import TABLES
-from memory_core.systems.vector_memory import VectorMemory
+from memory_core.systems.llamaindex_memories import VectorMemory
 from memory_core.text import stems
 from memory_core.vectors.chroma import ChromaIndex
 from memory_core.vectors.exact import ExactIndex

@@ -31,9 +31,8 @@ from memory_core.errors import (
     VectorIndexError,
 )
 from memory_core.events import ToolCalled
-from memory_core.formats.message_times import seconds_of
 from memory_core.memory import Memory
-from memory_core.messages import MessageRole, TextPart, ToolCallPart, decode_arguments
+from memory_core.messages import MessageRole, TextPart, ToolCallPart, decode_arguments, seconds_of
 from memory_core.models.protocols import ToolSpec
 from memory_core.planning.core_memory import END, append, insert, replace, replace_all, rethink, short
 from memory_core.planning.curation import ChangeSet, FactDraft

@@ -41,7 +41,6 @@ from memory_core.argument_checks import checked_value, coerce_to_protocol, neare
 from memory_core.blocks.markup import unit_parts, unit_words
 from memory_core.errors import ConfigError, MemoryInspectorError, MessageError
 from memory_core.events import BlockStateSaved, Event, Ref
-from memory_core.formats.message_times import timed
 from memory_core.messages import (
     ChatMessage,
     MessageRole,
@@ -51,6 +50,7 @@ from memory_core.messages import (
     independent,
     message_text,
     recites_memory,
+    timed,
     unstorable,
 )
 from memory_core.models.protocols import Contextual, LearningContext, ModelCall

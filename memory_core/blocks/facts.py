@@ -54,16 +54,17 @@ from memory_core.models.protocols import (
 )
 from memory_core.planning.consolidation import Settled, category_among, prepare, recalled, settle
 from memory_core.planning.curation import FactsAfter
-from memory_core.planning.fact_age import Expiry, prompt_words
 from memory_core.planning.fact_merging import (
     AdditionPlan,
     CondensePlan,
+    Expiry,
     Fact,
     KnownFact,
     LimitEffect,
     condense_target,
     plan_additions,
     plan_condensing,
+    prompt_words,
     protected_fill,
     relevance,
 )

@@ -23,8 +23,7 @@ from memory_core.models.offline.fact_extraction import doubt, sole_slot
 from memory_core.models.protocols import Condensation, ExtractedFact, ModelCall
 from memory_core.planning.consolidation import EARLIER, FACT_CHARACTERS, Settled, category_among
 from memory_core.planning.curation import FactDraft
-from memory_core.planning.fact_age import Expiry, to_ask, without_ask
-from memory_core.planning.fact_merging import CondensePlan, Confirmation, Fact
+from memory_core.planning.fact_merging import CondensePlan, Confirmation, Expiry, Fact, to_ask, without_ask
 from memory_core.planning.former_values import ENDED, Statement
 from memory_core.planning.learning_outcomes import Reason
 from memory_core.planning.slots import single_slot

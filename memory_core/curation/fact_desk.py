@@ -18,7 +18,6 @@ from memory_core.engine.context import Context, build_context
 from memory_core.engine.session import ImaginedBlocks, Session
 from memory_core.errors import ConfigError, MessageError
 from memory_core.events import Actor, CondensingRefused, EventRecord, FactHeldBack, expand
-from memory_core.formats.message_times import timed
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.history.fact_evidence import (
     REWRITE_KINDS,
@@ -31,7 +30,7 @@ from memory_core.history.fact_evidence import (
     source_spans,
 )
 from memory_core.history.learned_slices import CONDENSING, WORDING, FactSlice, rewords_fact, wordings
-from memory_core.messages import ChatMessage, MessageRole, message_text
+from memory_core.messages import ChatMessage, MessageRole, message_text, timed
 from memory_core.models.offline.fact_extraction import slot_in
 from memory_core.models.offline.relative_dates import dated
 from memory_core.planning.curation import (

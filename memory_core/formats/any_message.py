@@ -12,9 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 from memory_core.errors import MessageError
 from memory_core.formats.framework_messages import framework_entries, unread_of_framework
 from memory_core.formats.llamaindex_message import message_from_llamaindex
-from memory_core.formats.message_times import seconds_of, timed
 from memory_core.formats.openai_message import MESSAGE_FIELDS, messages_from_openai
-from memory_core.messages import ChatMessage, storable
+from memory_core.messages import ChatMessage, seconds_of, storable, timed
 
 _LANGCHAIN = {
     "human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function", "chat": "chat",

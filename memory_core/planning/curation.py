@@ -11,8 +11,7 @@ from typing import Any, Literal, TypedDict, overload
 
 from memory_core.errors import ConflictError, MessageError
 from memory_core.messages import storable
-from memory_core.planning.fact_age import ASK, prompt_words, to_ask, without_ask
-from memory_core.planning.fact_merging import Fact, metadata_text, same_words
+from memory_core.planning.fact_merging import ASK, Fact, metadata_text, prompt_words, same_words, to_ask, without_ask
 from memory_core.planning.former_values import says_false
 from memory_core.text import shortened
 

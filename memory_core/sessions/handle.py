@@ -19,8 +19,8 @@ from memory_core.messages import ChatMessage, MessageRole, MessageStatus
 from memory_core.planning.impact import Affected, Impact
 from memory_core.planning.quarantine import Quarantine, QuarantinedSet
 from memory_core.services import Services
-from memory_core.sessions import erase_phrase, quarantining, switch_recipe
-from memory_core.sessions.erase_phrase import Forgettable
+from memory_core.sessions import forgetting, quarantining, switch_recipe
+from memory_core.sessions.forgetting import Forgettable
 from memory_core.sessions.overview import Status, status_of
 from memory_core.sessions.recorded_conversation import Recording, encode, recording_of
 from memory_core.sessions.switch_recipe import SwitchPlan
@@ -235,9 +235,9 @@ class SessionHandle:
             NotFoundError: the session has no such message or fact.
             VectorIndexError: everything was erased, except copies of vectors in an index that cannot be reached.
         """
-        impact = erase_phrase.impact_of(self._session, what, keep, everywhere=True)
+        impact = forgetting.impact_of(self._session, what, keep, everywhere=True)
         if not preview:
-            erase_phrase.forget(self._session, impact)
+            forgetting.forget(self._session, impact)
         return impact
 
     def quarantine(

@@ -13,7 +13,7 @@ from memory_core.messages import content_hash, message_text
 from memory_core.planning.impact import Affected, Impact, Kind, texts_in
 from memory_core.planning.quarantine import PROMPT_KINDS, Quarantine, QuarantinedSet, quarantine_of
 from memory_core.planning.running_summary import sentences
-from memory_core.sessions.erase_phrase import Forgettable, impact_of, stale_sentences
+from memory_core.sessions.forgetting import Forgettable, impact_of, stale_sentences
 from memory_core.sessions.recorded_conversation import recording_of
 from memory_core.store.block_rows import read_blocks
 from memory_core.store.fact_rows import read_facts

@@ -29,11 +29,10 @@ from memory_core.store.writing import user_scope
 from memory_core.text import stems
 from memory_core.tracing import watched
 from memory_core.tracing.effects import Effects
+from memory_core.tracing.exported_page import Page, shown_page
 from memory_core.tracing.fixes import Fix, Fixes, apply_fix, find_fixes
 from memory_core.tracing.item_events import ItemEvents
 from memory_core.tracing.overlooked import OmittedResults, Overlooked, omitted_results, overlooked
-from memory_core.tracing.records import Records
-from memory_core.tracing.showing.page import Page, shown_page
 from memory_core.tracing.stages import FoundCut, find_cut
 from memory_core.tracing.texts import (
     Version,
@@ -47,7 +46,7 @@ from memory_core.tracing.texts import (
     with_words,
 )
 from memory_core.tracing.trace_time import Moment, moment_at
-from memory_core.tracing.tracks import Followed, Tracing
+from memory_core.tracing.tracks import Followed, Records, Tracing
 from memory_core.tracing.values import CutEntry, Matched, Nearest, Said, Trace, Track, ranked
 from memory_core.tracing.watched import MAX_TURNS, Presence, TurnPresence, presence_in
 

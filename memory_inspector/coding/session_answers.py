@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from memory_core.errors import FormatError, MessageError
-from memory_core.tracing.showing.replacements import mask_keys
+from memory_core.tracing.replacements import mask_keys
 from memory_core.tracing.values import Verdict
 from memory_inspector.coding.coding_session import Branch, Call, CodingSession, Window
 from memory_inspector.coding.listing import SessionOverview

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
 from memory_core.text import shortened
-from memory_core.tracing.showing.replacements import mask_keys
+from memory_core.tracing.replacements import mask_keys
 from memory_inspector.coding.record_file import SourceOpener
 
 ItemKind = Literal["user", "assistant", "thinking", "tool_call", "tool_result", "summary", "injected"]

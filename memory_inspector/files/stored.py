@@ -7,8 +7,7 @@ from typing import Any
 from memory_core.blocks.base import RESERVED_NAMES
 from memory_core.errors import MessageError, problem
 from memory_core.formats.llamaindex_message import message_from_llamaindex, says_nothing
-from memory_core.formats.message_times import timed
-from memory_core.messages import ChatMessage, storable
+from memory_core.messages import ChatMessage, storable, timed
 from memory_inspector.files.mirroring import MirroredBlock
 from memory_inspector.files.openai_format import Conversation, Listed, Note, Skipped, one_line, other_notes
 

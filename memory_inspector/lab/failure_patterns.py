@@ -17,8 +17,8 @@ from memory_core.memory import Memory
 from memory_core.messages import message_text
 from memory_core.services import Services
 from memory_core.text import printable
+from memory_core.tracing.exported_page import Page
 from memory_core.tracing.fixes import Fix
-from memory_core.tracing.showing.page import Page
 from memory_core.tracing.values import Trace
 from memory_inspector.lab.bisecting import first_bad_turn, responsible_changes, smallest_limit
 from memory_inspector.lab.checking import Checked, check_variant

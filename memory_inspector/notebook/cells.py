@@ -28,8 +28,8 @@ from memory_core.planning.context_plan import QUEUE, RESERVED_LABEL, ContextPlan
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.flush import FlushPlan
 from memory_core.text import listed
+from memory_core.tracing.exported_page import templates
 from memory_core.tracing.rule_words import CUTS, FLUSHES
-from memory_core.tracing.showing.page import templates
 from memory_core.tracing.values import Trace, Verdict
 from memory_core.tracing.words import VERDICTS, brief, carrier_name, prompt_of, stage_name
 from memory_inspector.figures.budget_lanes import (

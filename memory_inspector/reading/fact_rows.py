@@ -15,8 +15,7 @@ from memory_core.errors import MessageError
 from memory_core.history.fact_evidence import NEAR_DUPLICATE
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet
-from memory_core.planning.fact_age import DAY, to_ask
-from memory_core.planning.fact_merging import Fact
+from memory_core.planning.fact_merging import DAY, Fact, to_ask
 from memory_core.planning.former_values import FALSE_REASONS
 from memory_core.planning.statement_relation import DUPLICATE
 from memory_core.text import similarity

@@ -10,8 +10,8 @@ from statistics import mean
 
 from memory_core.history.contexts import context_of
 from memory_core.memory import Memory
-from memory_core.tracing.showing.page import page_sources, templates
-from memory_core.tracing.showing.replacements import mask_keys
+from memory_core.tracing.exported_page import page_sources, templates
+from memory_core.tracing.replacements import mask_keys
 from memory_inspector.lab.checking import Checked
 from memory_inspector.lab.failure_patterns import Failure
 from memory_inspector.lab.probes import EvidenceInPrompt, InPrompt, missing_messages

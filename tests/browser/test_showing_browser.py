@@ -6,7 +6,7 @@ import pytest
 from app_server import healthy, idle
 from playwright.sync_api import expect
 
-from memory_core.tracing.showing.page import page_html
+from memory_core.tracing.exported_page import page_html
 from memory_inspector.palette import PALETTES
 
 pytestmark = pytest.mark.browser

@@ -27,7 +27,7 @@ from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.engine import delivery
 from memory_core.engine.session import Session
 from memory_core.errors import StoreError
-from memory_core.sessions.forget_user import forget_user
+from memory_core.sessions.forgetting import forget_user
 from memory_core.sessions.overview import delete_session
 from memory_core.store.copying.references import renumbered
 from memory_core.store.erasing import erase_what_was_left

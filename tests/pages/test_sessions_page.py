@@ -23,7 +23,7 @@ from memory_core.bundles.bundle import write_bundle
 from memory_core.engine.session import Session
 from memory_core.events import ModelCalled
 from memory_core.planning import curation as plans
-from memory_core.sessions.forget_user import data_of_user
+from memory_core.sessions.forgetting import data_of_user
 from memory_core.sessions.overview import overview
 from memory_core.store import writing
 from memory_inspector.files.files import export_chat_store, export_configuration

@@ -3,7 +3,7 @@
 import pytest
 from pages_driver import button, dialog, joined, opened
 
-from memory_core.tracing.showing.replacements import Replacements
+from memory_core.tracing.replacements import Replacements
 from memory_inspector.wording.formatting import plain
 from ui.parts.saved_page import SESSION, TRACE, TURNS, replacements_of
 from ui.tab import services

@@ -12,8 +12,8 @@ from vector_fakes import ListSource, random_vectors
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.blocks.vector_parts.storing import vectors_of, vectors_of_user
 from memory_core.errors import AccessError, StoreError, VectorIndexError
-from memory_core.sessions import forget_user as forgetting
-from memory_core.sessions.forget_user import forget_user
+from memory_core.sessions import forgetting as forgetting
+from memory_core.sessions.forgetting import forget_user
 from memory_core.sessions.overview import delete_session, delete_tenant
 from memory_core.store.database import Database
 from memory_core.store.vector_rows import DatabaseVectors

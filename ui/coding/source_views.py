@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from memory_core.tracing.showing.replacements import mask_keys
+from memory_core.tracing.replacements import mask_keys
 from memory_inspector.coding.coding_session import Branch, CodingSession, Lane
 from memory_inspector.coding.context_parts import CallParts, SizedItem, model_limit, parts_over_calls, sized_items
 from memory_inspector.coding.memory_files import CLAUDE_NAMES, NAMES, MemoryFile, contradictions

@@ -12,8 +12,7 @@ from memory_core import MemoryInspectorError
 from memory_core.history.fact_evidence import Flag
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import SuppressedFact
-from memory_core.planning.fact_age import to_ask
-from memory_core.planning.fact_merging import Fact
+from memory_core.planning.fact_merging import Fact, to_ask
 from memory_core.text import similarity
 from memory_inspector.reading.fact_rows import (
     CHECK_AFTER,

@@ -8,8 +8,8 @@ from memory_core import Database, Memory, MemoryInspectorError, forget_user
 from memory_core.events import QuarantineChanged, Ref
 from memory_core.planning.graph_rules import Entity
 from memory_core.planning.impact import Affected, Impact
-from memory_core.sessions import erase_phrase
-from memory_core.sessions.forget_user import UserData, data_of_user
+from memory_core.sessions import forgetting
+from memory_core.sessions.forgetting import UserData, data_of_user
 from memory_core.text import listed
 from memory_inspector.server.forget_receipt import receipt_for
 from memory_inspector.verification.receipts import ForgetReceipt
@@ -46,7 +46,7 @@ def draw_buttons(session_id: str, what: Chosen, key: str) -> None:
         key=f"{key}__forget",
         type="tertiary",
         icon=":material/delete_forever:",
-        **allowed(erase_phrase.forget),
+        **allowed(forgetting.forget),
     )
     if quarantine or forget:
         # No phrase and no receipt of a dialog that was closed.

@@ -11,8 +11,8 @@ import streamlit as st
 
 from memory_core import FormatError
 from memory_core.events import Ref
-from memory_core.tracing.showing.page import Page
-from memory_core.tracing.showing.replacements import Replacements, mask_keys
+from memory_core.tracing.exported_page import Page
+from memory_core.tracing.replacements import Replacements, mask_keys
 from memory_inspector.wording.formatting import count, file_stem, plain, short, tokens
 from ui.parts.components import dialog
 from ui.tab.view import memory_of

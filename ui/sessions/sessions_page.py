@@ -10,7 +10,7 @@ import streamlit as st
 from memory_core import StoreError, delete_session, list_sessions
 from memory_core.access import acting_person
 from memory_core.events import SessionBranched, SessionImported, SessionRenamed, SessionReset
-from memory_core.sessions.forget_user import outliving_users
+from memory_core.sessions.forgetting import outliving_users
 from memory_core.sessions.overview import Overview, overview
 from memory_inspector.reading.write_access import left_to_agent
 from memory_inspector.recorder.refused_spans import refused_spans

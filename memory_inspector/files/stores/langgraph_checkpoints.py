@@ -12,9 +12,8 @@ from typing import Any
 
 from memory_core.errors import LimitError, MessageError, problem
 from memory_core.formats.any_message import read_messages
-from memory_core.formats.message_times import seconds_of
 from memory_core.limits import Budget
-from memory_core.messages import MAX_DEPTH, ChatMessage
+from memory_core.messages import MAX_DEPTH, ChatMessage, seconds_of
 from memory_inspector.files.stored import StoredConversation, counted
 from memory_inspector.files.stores.sqlite_file import StoreConnection, quoted, tables_with
 

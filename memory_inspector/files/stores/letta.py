@@ -8,9 +8,8 @@ from typing import Any
 
 from memory_core.config import MAX_TOKENS
 from memory_core.errors import MessageError, problem
-from memory_core.formats.message_times import seconds_of
 from memory_core.formats.openai_message import message_from_openai
-from memory_core.messages import ChatMessage, storable
+from memory_core.messages import ChatMessage, seconds_of, storable
 from memory_inspector.files.mirroring import MirroredBlock, TextVersion
 from memory_inspector.files.stored import BlockNames, StoredConversation, counted
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from memory_core.errors import problem
 from memory_core.formats.llamaindex_message import message_to_llamaindex
-from memory_core.formats.message_times import seconds_of
-from memory_core.messages import ChatMessage
+from memory_core.messages import ChatMessage, seconds_of
 from memory_inspector.files.openai_format import one_line
 from memory_inspector.files.stored import StoredConversation
 from memory_inspector.files.stores.memory_stores import NAMES

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from memory_core.errors import FormatError, MessageError, Place, problem
-from memory_core.formats.message_times import seconds_of
 from memory_core.limits import MAX_FILE_BYTES
+from memory_core.messages import seconds_of
 from memory_core.planning.curation import each_topic
 from memory_core.planning.fact_merging import metadata_text
 from memory_core.planning.graph_changes import NamedRelation

@@ -23,8 +23,8 @@ from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.speakers import parse_message
 from memory_core.sessions.handle import SessionHandle
 from memory_core.sessions.session_log import SessionLog
+from memory_core.tracing.replacements import Replacements, mask_keys
 from memory_core.tracing.rule_words import CUTS
-from memory_core.tracing.showing.replacements import Replacements, mask_keys
 from memory_core.tracing.values import Stage, Trace, Track
 from memory_core.tracing.watched import presence_in
 from memory_core.tracing.words import KNOWLEDGE, STAGES, VERDICTS, brief, carrier_name, matched, prompt_of
@@ -241,7 +241,7 @@ def templates(package: str) -> "Environment":
 
 def page_html(value: Mapping[str, Any]) -> str:
     """Return the page, to be saved as UTF-8."""
-    page = templates("memory_core.tracing.showing").get_template("page.html")
+    page = templates("memory_core.tracing").get_template("page.html")
     return page.render(data=safe_json(value), **page_sources())
 
 

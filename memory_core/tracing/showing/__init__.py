@@ -1,1 +1,0 @@
-"""Export a session as a standalone HTML page: contents, replacements and layout. Pure."""
