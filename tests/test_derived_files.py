@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core import Database, Memory, Services
+from memory_core.blocks import unit_cache
 from memory_core.blocks.vector import VectorMemoryBlock
-from memory_core.blocks.vector_parts import unit_cache
 from memory_core.sessions.forgetting import forget_user
 from memory_core.sessions.overview import delete_session
 from memory_core.store import derived_files

@@ -7,7 +7,7 @@ from engine_fakes import assistant, open_memory, user
 from fakes import FakeEmbedder
 
 from memory_core import EmbedderError, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
-from memory_core.blocks.vector_parts import background_embedding
+from memory_core.blocks import storing
 from memory_core.store.vector_rows import sessions_without_vectors
 
 LONG = 1_200
@@ -63,7 +63,7 @@ def stored(memory):
 
 @pytest.fixture
 def held(monkeypatch):
-    monkeypatch.setattr(background_embedding, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(storing, "QUIET_SECONDS", 0.0)
     embedder = HeldEmbedder()
     yield embedder
     embedder.may.set()
@@ -91,7 +91,7 @@ def test_a_prompt_waits_for_them_and_is_as_if_they_had_been_there(held, monkeypa
     threading.Timer(0.2, held.may.set).start()
     context = memory.build_context("passport")
     assert memory.retrieval.under_other_embedders("turns") == 0
-    monkeypatch.setattr("memory_core.blocks.vector_parts.storing.AT_ONCE_TOKENS", 1_000_000)
+    monkeypatch.setattr("memory_core.blocks.storing.AT_ONCE_TOKENS", 1_000_000)
     at_once = a_memory(FakeEmbedder())
     assert set(kinds(at_once)) == {"vectors_stored"}
     assert context.plan == at_once.build_context("passport").plan
@@ -109,7 +109,7 @@ def test_what_is_short_is_embedded_before_it_is_stored(held):
 def test_what_a_dead_process_left_is_taken_up_by_the_next(tmp_path, monkeypatch):
     uri = f"sqlite:///{tmp_path}/m.db"
     with monkeypatch.context() as dies:
-        dies.setattr(background_embedding.Following, "start", lambda *_: None)
+        dies.setattr(storing.Following, "start", lambda *_: None)
         memory = a_memory(FakeEmbedder(), uri)
     without = memory.retrieval.under_other_embedders("turns")
     database = memory.session.database
@@ -131,7 +131,7 @@ def test_what_is_of_another_programs_model_waits_for_that(tmp_path, monkeypatch)
     theirs = a_memory(FakeEmbedder(), uri)
     theirs.deliver()
     with monkeypatch.context() as dies:
-        dies.setattr(background_embedding.Following, "start", lambda *_: None)
+        dies.setattr(storing.Following, "start", lambda *_: None)
         for _ in range(2):
             theirs.put(user(long("later")))
     mine = Memory.open("s", theirs.session.database, services=Services(embedder=Other()), tokenizer_fn=str.split)

@@ -181,7 +181,7 @@ def test_what_blocks_learn_from_the_flush_is_in_the_prompt_that_is_foretold(key,
 
 @pytest.mark.slow
 def test_vectors_that_follow_are_there_when_the_foretold_prompt_is_built(real_conversation, monkeypatch):
-    monkeypatch.setattr("memory_core.blocks.vector_parts.storing.AT_ONCE_TOKENS", 0)
+    monkeypatch.setattr("memory_core.blocks.storing.AT_ONCE_TOKENS", 0)
     for patience in ("LOOKING_SECONDS", "PATIENCE_SECONDS"):  # however slow the machine is
         monkeypatch.setattr(f"memory_core.engine.context.{patience}", 20.0)
     memory = Memory.from_recipe("vector", "s", token_limit=600)

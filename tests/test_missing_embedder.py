@@ -4,7 +4,7 @@ import pytest
 from fakes import FakeEmbedder
 
 from memory_core import ChatMessage, EmbedderError, Memory, Services, VectorMemoryBlock
-from memory_core.blocks.vector_parts import storing
+from memory_core.blocks import storing
 from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.events import VectorsReplaced, VectorsStored
 from memory_core.vectors.chroma import ChromaIndex

@@ -7,8 +7,8 @@ import pytest
 from fakes import FakeEmbedder
 
 from memory_core import ChatMessage, ConfigError, EmbedderError, Memory, Services, TextPart, VectorMemoryBlock
+from memory_core.blocks.units import kept_heard, messages_of, parse_unit
 from memory_core.blocks.vector import CLASSIC
-from memory_core.blocks.vector_parts.units import kept_heard, messages_of, parse_unit
 from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.events import Retrieved, VectorsStored
 from memory_core.messages import message_text

@@ -35,10 +35,11 @@ FORMER_NAMES = {
 
 
 FORMER_MODULES = {
+    "blocks.vector_parts": "blocks.vector",
     "curation.blocks": "curation.block_desks",
     "curation.facts": "curation.fact_desk",
     "curation.graph": "curation.graph_desk",
-    "curation.summary": "curation.summary_desk",
+    "curation.summary": "curation.block_desks",
     "history.pieces": "history.context_pieces",
     "history.facts": "history.fact_evidence",
     "history.slices": "history.projection",

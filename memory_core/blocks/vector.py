@@ -13,11 +13,18 @@ from sqlalchemy import Connection
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, PendingWrite, ReadContext
 from memory_core.blocks.former_marks import NO_MARKS, FormerMarks
 from memory_core.blocks.markup import SPACED, Layout
-from memory_core.blocks.vector_parts.packing import PackedUnits, RepeatedTexts, queued_texts
-from memory_core.blocks.vector_parts.postprocessing import NOT_APPLIED, PostprocessedUnit, check, postprocess
-from memory_core.blocks.vector_parts.storing import learn_units, vectors_of, vectors_of_user, vectors_that_follow
-from memory_core.blocks.vector_parts.unit_cache import PendingUnits, PendingVectors, StoredUnits, UnitCache
-from memory_core.blocks.vector_parts.units import (
+from memory_core.blocks.packing import (
+    NOT_APPLIED,
+    PackedUnits,
+    PostprocessedUnit,
+    RepeatedTexts,
+    check,
+    postprocess,
+    queued_texts,
+)
+from memory_core.blocks.storing import learn_units, vectors_of, vectors_of_user, vectors_that_follow
+from memory_core.blocks.unit_cache import PendingUnits, PendingVectors, StoredUnits, UnitCache
+from memory_core.blocks.units import (
     Unit,
     UnitMetadata,
     messages_of,

@@ -23,7 +23,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from memory_core.access import needs
-from memory_core.blocks.vector_parts.units import parse_unit
+from memory_core.blocks.units import parse_unit
 from memory_core.bundles.archive import MAX_LINES, Packing, check_complete, unpacking
 from memory_core.bundles.bundle_checks import RowChecks, WrongRowError, WrongRowsError, first_problem
 from memory_core.config import MemoryConfig

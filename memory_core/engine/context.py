@@ -20,7 +20,7 @@ from memory_core.blocks.base import (
     item_tokens,
     spaced_parts,
 )
-from memory_core.blocks.vector_parts.background_embedding import LOOKING_SECONDS, PATIENCE_SECONDS
+from memory_core.blocks.storing import LOOKING_SECONDS, PATIENCE_SECONDS
 from memory_core.config import MemoryConfig
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ContextOverflowError, NotFoundError, StoreError, user_message

@@ -15,9 +15,9 @@ from sqlalchemy import Connection
 
 from memory_core.blocks.base import ReadContext, origin_of, stored_item
 from memory_core.blocks.former_marks import NO_MARKS, MarksOf
+from memory_core.blocks.unit_cache import StoredUnits
+from memory_core.blocks.units import messages_of, words_of
 from memory_core.blocks.vector import BOOST_FIELDS, Recall, VectorMemoryBlock
-from memory_core.blocks.vector_parts.unit_cache import StoredUnits
-from memory_core.blocks.vector_parts.units import messages_of, words_of
 from memory_core.engine.context import Context, build_context, reading_of
 from memory_core.engine.session import ImaginedBlocks, Session, SessionBlock
 from memory_core.errors import ConfigError, ContextOverflowError, NotFoundError

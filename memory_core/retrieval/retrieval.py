@@ -11,10 +11,9 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from memory_core.blocks.storing import PATIENCE_SECONDS, unusable_vectors, vectors_of, vectors_that_follow
+from memory_core.blocks.units import node_words, searchable, stored_messages_of
 from memory_core.blocks.vector import VectorMemoryBlock
-from memory_core.blocks.vector_parts.background_embedding import PATIENCE_SECONDS
-from memory_core.blocks.vector_parts.storing import unusable_vectors, vectors_of, vectors_that_follow
-from memory_core.blocks.vector_parts.units import node_words, searchable, stored_messages_of
 from memory_core.engine.context import reading_of
 from memory_core.engine.session import Session
 from memory_core.errors import NotFoundError, VectorIndexError

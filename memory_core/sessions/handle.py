@@ -6,8 +6,8 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any
 
+from memory_core.blocks.storing import vectors_that_follow
 from memory_core.blocks.vector import VectorMemoryBlock
-from memory_core.blocks.vector_parts.storing import vectors_that_follow
 from memory_core.config import MAX_TOKENS, MemoryConfig
 from memory_core.engine import delivery
 from memory_core.engine.context import last_measured

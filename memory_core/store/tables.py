@@ -400,7 +400,7 @@ class VectorRow(SQLModel, table=True):
     turn: int
     created_at: float
     heard: str | None = Field(default=None, sa_column=Column(Text))
-    """Search metadata of the messages (`blocks.vector_parts.units.UnitMetadata`) as JSON, so that a new process need
+    """Search metadata of the messages (`blocks.units.UnitMetadata`) as JSON, so that a new process need
     not read all messages; None: not stored."""
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from memory_core.curation.summary_desk import SummaryRevision
+from memory_core.curation.block_desks import SummaryRevision
 from memory_core.events import BlockAdded, BlockEdited, EventRecord, SummaryRewritten
 from memory_core.history.usage import BlockUse, Write
 from memory_core.store.block_rows import Holding

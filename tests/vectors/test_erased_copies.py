@@ -9,8 +9,8 @@ from engine_fakes import HashEmbedder, note, on_file, open_memory
 from sqlalchemy import text
 from vector_fakes import ListSource, random_vectors
 
+from memory_core.blocks.storing import vectors_of, vectors_of_user
 from memory_core.blocks.vector import VectorMemoryBlock
-from memory_core.blocks.vector_parts.storing import vectors_of, vectors_of_user
 from memory_core.errors import AccessError, StoreError, VectorIndexError
 from memory_core.sessions import forgetting as forgetting
 from memory_core.sessions.forgetting import forget_user

@@ -10,7 +10,7 @@ import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError, SummaryMemoryBlock, TextRevision
 from memory_core.blocks import WITH_TEXT
-from memory_core.curation.summary_desk import SummaryRevision
+from memory_core.curation.block_desks import SummaryRevision
 from memory_core.engine.session import SessionBlock
 from memory_core.history.change_log import maker
 from memory_core.messages import content_hash

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import Item
-from memory_core.blocks.vector_parts.units import UnitMetadata, kept_heard
+from memory_core.blocks.units import UnitMetadata, kept_heard
 from memory_core.events import expand
 from memory_core.messages import MessageRole, content_hash
 from memory_core.models.protocols import Embedder, embedded

@@ -1,4 +1,4 @@
-"""Pack stored units into a prompt: choose which fit, and lay them out.
+"""Pack stored units into a prompt: choose which fit, lay them out, and let LlamaIndex's postprocessors reorder them.
 
 The layout `lines` has conversation order, with a date line for each episode; the layout `messages` is best first.
 In both, a blank line stands where the next unit is of another turn.
@@ -9,12 +9,14 @@ from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from memory_core.blocks.base import Item, ReadContext, item_tokens, stored_item
 from memory_core.blocks.former_marks import Marks
 from memory_core.blocks.markup import UNDATED, Layout, line_parts, turn_parts, unit_words
-from memory_core.blocks.vector_parts.unit_cache import StoredUnits, text_number
-from memory_core.blocks.vector_parts.units import Unit, mark_texts, messages_of, search_words
+from memory_core.blocks.unit_cache import StoredUnits, text_number
+from memory_core.blocks.units import Unit, mark_texts, messages_of, search_words
+from memory_core.errors import ConfigError, user_message
 from memory_core.events import Ranges, Ref, expand
 from memory_core.messages import ChatMessage, MessageRole, TextPart, content_hash
 from memory_core.planning.fact_merging import same_words
@@ -337,3 +339,67 @@ def queued_texts(queue: Sequence[ChatMessage], unit: Unit) -> list[str]:
             units.append([])
         units[-1].append(parse_message(message).words)
     return ["\n".join(text for text in several if text) for several in units]
+
+
+# -- LlamaIndex's node postprocessors -------------------------------------------------------------
+
+
+NOT_APPLIED = "Not postprocessed:"
+"""Beginning of the sentence on a postprocessor that failed, or is missing in this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostprocessedUnit:
+    """A stored unit, as postprocessors see it."""
+
+    number: int
+    words: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Postprocessed:
+    """Units that remain after the postprocessors, in their order."""
+
+    kept: tuple[int, ...]
+    problem: str | None = None
+    """Sentence on a postprocessor that was not applied."""
+
+
+def check(postprocessors: Sequence[Any]) -> list[str]:
+    """Return the names of the postprocessors.
+
+    Raises:
+        ConfigError: an object is no postprocessor.
+    """
+    for item in postprocessors:
+        if isinstance(item, type) or not callable(getattr(item, "postprocess_nodes", None)):
+            name = item.__name__ if isinstance(item, type) else type(item).__name__
+            raise ConfigError(f"node_postprocessors must be postprocessors of LlamaIndex, not {name}")
+    return [type(postprocessor).__name__ for postprocessor in postprocessors]
+
+
+def postprocess(postprocessors: Sequence[Any], question: str, nodes: Sequence[PostprocessedUnit]) -> Postprocessed:
+    """Apply postprocessors in order. If one fails, the units stay unchanged."""
+    from llama_index.core.schema import NodeWithScore, TextNode  # loaded already, as the postprocessors need it
+
+    by_id = {str(node.number): node for node in nodes}
+    passed = [NodeWithScore(node=TextNode(id_=id, text=node.words), score=node.score) for id, node in by_id.items()]
+    problem = None
+    for item in postprocessors:
+        name = type(item).__name__
+        try:
+            passed = list(item.postprocess_nodes(passed, query_str=question))
+            reworded = any(
+                by_id.get(one.node.node_id) is None or one.node.get_content() != by_id[one.node.node_id].words
+                for one in passed
+            )
+        except Exception as error:  # foreign code, which may call a model
+            # Return the units as granted: nobody asked for the result of only some of the postprocessors.
+            return Postprocessed(
+                tuple(node.number for node in nodes), f"{NOT_APPLIED} {name} failed: {user_message(error)}"
+            )
+        if reworded:
+            problem = f"{name} wrote other words, which were not used."
+    passed_numbers = dict.fromkeys(by_id[one.node.node_id].number for one in passed if one.node.node_id in by_id)
+    return Postprocessed(tuple(passed_numbers), problem)
