@@ -12,53 +12,55 @@ from tests.house import PRODUCT, files, uncommented
 
 CAPABILITIES = {
     "Values of messages, tokens, errors and limits": (
-        1_640,
+        1_690,
         "memory_core/__init__.py memory_core/messages.py memory_core/tokens.py memory_core/errors.py "
         "memory_core/limits.py memory_core/text.py memory_core/process.py memory_core/argument_checks.py",
     ),
     "Face of the engine, configuration, services": (
-        2_840,
+        3_110,
         "memory_core/memory.py memory_core/config.py memory_core/services.py memory_core/sessions/handle.py "
         "memory_core/sessions/__init__.py memory_core/engine/__init__.py memory_core/engine/session.py "
         "memory_core/engine/reconcile.py memory_core/sessions/overview.py memory_core/curation/__init__.py "
         "memory_core/curation/settings.py memory_core/curation/block_desks.py",
     ),
     "Queue, flush, deliveries": (
-        2_160,
+        2_100,
         "memory_core/engine/queue.py memory_core/engine/delivery.py memory_core/engine/durations.py "
         "memory_core/planning/flush.py memory_core/planning/pasted.py memory_core/planning/speakers.py "
-        "memory_core/store/message_rows.py memory_core/store/delivery_rows.py memory_core/store/split_writes.py "
+        "memory_core/store/message_rows.py memory_core/store/delivery_rows.py "
         "memory_core/sessions/recorded_conversation.py",
     ),
     "Context, its plan and past prompts": (
-        2_360,
+        2_420,
         "memory_core/engine/context.py memory_core/engine/next_prompt.py memory_core/planning/__init__.py "
         "memory_core/planning/context_plan.py memory_core/planning/rendering.py memory_core/planning/core_memory.py "
         "memory_core/history/context_pieces.py memory_core/history/prompt*.py memory_core/sessions/preview.py",
     ),
     "Log, its events and what is rebuilt from it": (
-        4_240,
-        "memory_core/events.py memory_core/history/slices/*.py memory_core/history/__init__.py "
-        "memory_core/history/by_turn.py memory_core/history/log.py memory_core/history/rebuild.py "
+        4_050,
+        "memory_core/events.py memory_core/history/*_slice.py memory_core/history/learned_slices.py "
+        "memory_core/history/contexts.py memory_core/history/projection.py memory_core/history/__init__.py "
+        "memory_core/history/by_turn.py memory_core/history/log.py "
         "memory_core/history/rows_at.py memory_core/history/change_log.py memory_core/history/usage.py "
         "memory_core/history/stores.py memory_core/sessions/session_log.py memory_core/store/log_rows.py",
     ),
     "Store: tables, transactions, SQLite and PostgreSQL": (
-        3_130,
+        3_310,
         "memory_core/store/__init__.py memory_core/store/database.py memory_core/store/tables.py "
         "memory_core/store/writing.py memory_core/store/direct_statements.py memory_core/store/leases.py "
         "memory_core/store/totals.py memory_core/store/block_rows.py memory_core/store/model_outputs.py "
-        "memory_core/store/postgresql/*.py memory_core/store/migrations/*.py "
+        "memory_core/store/postgresql.py memory_core/store/migrations/*.py "
         "memory_core/store/migrations/versions/*.py",
     ),
     "Bundles, branches, archives, backups": (
-        2_920,
+        2_930,
         "memory_core/bundles/*.py memory_core/store/copying/*.py memory_core/sessions/branch.py",
     ),
     "Forgetting with a receipt, erasing": (
-        3_260,
-        "memory_core/store/erasing/*.py memory_core/store/text_erasing.py memory_inspector/verification/*.py "
-        "memory_core/sessions/erase_phrase.py memory_core/sessions/forget_user.py ui/parts/forgetting.py "
+        3_240,
+        "memory_core/store/erasing.py memory_core/store/phrase_forgetting.py memory_core/store/text_erasing.py "
+        "memory_inspector/verification/*.py "
+        "memory_core/sessions/forgetting.py ui/parts/forgetting.py "
         "memory_inspector/server/forget_receipt.py memory_inspector/wording/impact_text.py "
         "memory_core/planning/impact.py memory_core/planning/phrase_matching.py",
     ),
@@ -68,7 +70,7 @@ CAPABILITIES = {
         "memory_core/planning/former_values.py memory_core/store/former_rows.py memory_core/blocks/former_marks.py",
     ),
     "Retention, health, metrics, upkeep": (
-        1_750,
+        1_760,
         "memory_inspector/upkeep/__init__.py memory_inspector/upkeep/damage.py memory_inspector/upkeep/health.py "
         "memory_inspector/upkeep/maintenance.py memory_inspector/upkeep/retention.py "
         "memory_inspector/server/metrics.py ui/sessions/health.py",
@@ -87,35 +89,34 @@ CAPABILITIES = {
     "Facts: learning, comparing, searching": (
         3_350,
         "memory_core/blocks/facts.py memory_core/blocks/fact_search.py memory_core/blocks/learned_facts.py "
-        "memory_core/planning/consolidation.py memory_core/planning/fact_age.py memory_core/planning/fact_merging.py "
+        "memory_core/planning/consolidation.py memory_core/planning/fact_merging.py "
         "memory_core/planning/slots.py memory_core/planning/statement_relation.py memory_core/store/fact_rows.py",
     ),
     "Facts: curation and its undo": (
-        2_450,
+        2_360,
         "memory_core/curation/change_sets.py memory_core/curation/fact_*.py memory_core/curation/known_facts.py "
-        "memory_core/planning/curation.py memory_core/history/fact_evidence.py memory_core/history/rewrites.py "
-        "memory_core/history/advice.py",
+        "memory_core/planning/curation.py memory_core/history/fact_evidence.py",
     ),
     "Page Facts": (
-        3_450,
+        3_440,
         "ui/facts/*.py memory_inspector/reading/fact_*.py memory_inspector/wording/decision_text.py "
         "ui/parts/facts_limit.py",
     ),
     "Vectors: block, units, indexes": (
         5_540,
-        "memory_core/blocks/vector.py memory_core/blocks/vector_parts/*.py memory_core/vectors/*.py "
+        "memory_core/blocks/vector.py memory_core/blocks/packing.py memory_core/blocks/storing.py "
+        "memory_core/blocks/unit*.py memory_core/vectors/*.py "
         "memory_core/planning/boosts.py memory_core/planning/retrieval_plan.py memory_core/store/vector_rows.py "
         "memory_core/store/derived_files.py "
         "memory_core/models/embedding.py memory_core/models/static_embedding.py",
     ),
     "Summary": (
-        1_490,
+        1_090,
         "memory_core/blocks/summary.py memory_core/planning/running_summary.py memory_core/models/summarising.py "
-        "memory_core/store/summary_rows.py memory_core/curation/summary_desk.py "
         "memory_inspector/wording/block_text.py",
     ),
     "Graph: block, relations, desk": (
-        2_690,
+        2_680,
         "memory_core/blocks/graph.py memory_core/planning/graph_*.py memory_core/store/graph_rows.py "
         "memory_core/curation/graph_*.py memory_core/models/relating.py",
     ),
@@ -127,19 +128,19 @@ CAPABILITIES = {
     "Models: clients and what they are asked": (1_910, "memory_core/models/*.py"),
     "Offline rules": (3_780, "memory_core/models/offline/*.py"),
     "Recipes, memory systems, self-editing agent": (
-        3_320,
+        3_310,
         "memory_core/recipes.py memory_core/systems/*.py memory_core/agent/*.py memory_core/sessions/switch_recipe.py "
         "ui/blocks/recipe_section.py memory_inspector/reading/recipe_rows.py",
     ),
-    "Formats of messages": (1_390, "memory_core/formats/*.py"),
+    "Formats of messages": (1_340, "memory_core/formats/*.py"),
     "Trace and its fixes, watched, overlooked": (
-        5_220,
+        5_880,
         "memory_core/tracing/*.py ui/trace/*.py memory_inspector/wording/trace_text.py ui/parts/watching.py "
         "ui/parts/probing.py ui/parts/overlooked.py ui/parts/struck.py memory_inspector/reading/forgotten.py",
     ),
     "Saved page and notebooks": (
-        1_110,
-        "memory_core/tracing/showing/*.py memory_inspector/notebook/*.py ui/parts/saved_page.py",
+        430,
+        "memory_inspector/notebook/*.py ui/parts/saved_page.py",
     ),
     "Retrieval: search explained, and its page": (
         2_770,
@@ -174,7 +175,7 @@ CAPABILITIES = {
         "memory_inspector/pytest_plugin.py "
         "memory_inspector/wording/check_report.py ui/context/ablation.py",
     ),
-    "Checks for your own parts, simulation": (1_290, "memory_inspector/checks/*.py"),
+    "Checks for your own parts, simulation": (1_450, "memory_inspector/checks/*.py"),
     "Page Chat, the demo, a turn's story": (
         2_240,
         "ui/chat/*.py memory_inspector/demo/*.py memory_inspector/server/chat_turns.py "

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from memory_core.errors import MemoryInspectorError, NotFoundError
-from memory_core.history.slices.contexts import context_of
+from memory_core.history.contexts import context_of
 from memory_core.memory import Memory
 from memory_core.services import Services
 from memory_core.sessions.overview import list_sessions

@@ -11,8 +11,8 @@ from typing import Literal, cast
 from memory_core.errors import MemoryInspectorError
 from memory_core.events import EventRecord
 from memory_core.history.by_turn import flush_of
-from memory_core.history.slices.contexts import context_of
-from memory_core.history.slices.fact_slice import FactSlice, PastFact
+from memory_core.history.contexts import context_of
+from memory_core.history.learned_slices import FactSlice, PastFact
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.curation import VALUES, ChangeSet, FactChange, FactDraft, FactValues, Step

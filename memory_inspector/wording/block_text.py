@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from memory_core import Holding
 from memory_core.blocks.base import CALL_TOKENS
-from memory_core.curation.summary_desk import SummaryRevision, recorded_revisions
+from memory_core.curation.block_desks import SummaryRevision, recorded_revisions
 from memory_core.events import EventRecord, Ref
 from memory_core.history.change_log import maker
 from memory_core.history.usage import BlockUse

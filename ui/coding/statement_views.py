@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from memory_core.tokens import default_counter
-from memory_core.tracing.showing.replacements import mask_keys
+from memory_core.tracing.replacements import mask_keys
 from memory_inspector.coding.coding_session import Branch, CodingSession, Window
 from memory_inspector.coding.session_answers import phrase_stages
 from memory_inspector.coding.statement_fates import Fate, UserStatement, follow_phrase, has_summary, statements_at

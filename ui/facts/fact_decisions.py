@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from memory_core.history.rewrites import Merged, Rewrite, RewrittenLine
+from memory_core.history.fact_evidence import Merged, Rewrite, RewrittenLine
 from memory_core.planning import curation as plans
 from memory_core.planning.fact_merging import Fact
 from memory_inspector.reading.fact_history import BlockDecisions, Decided, refusals, rows, summed, why

@@ -12,11 +12,12 @@ from memory_core import ConflictError, Memory, MemoryInspectorError, list_sessio
 from memory_core.curation.fact_desk import Curation, Review, SourceMessage
 from memory_core.engine.next_prompt import NextPrompt
 from memory_core.events import KINDS, EventRecord
+from memory_core.history.block_slice import BLOCK_EVENTS
 from memory_core.history.change_log import AppliedChangeSet
-from memory_core.history.rewrites import Rewrite
-from memory_core.history.slices import block_slice, fact_slice, message_slice
-from memory_core.history.slices.fact_slice import wordings
-from memory_core.history.slices.projection import project
+from memory_core.history.fact_evidence import Rewrite
+from memory_core.history.learned_slices import FACT_EVENTS, wordings
+from memory_core.history.message_slice import MESSAGE_EVENTS
+from memory_core.history.projection import project
 from memory_core.history.usage import Use
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet, SuppressedFact
@@ -33,7 +34,7 @@ from ui.tab.view import View as Shown
 # -- data, read from the engine: the facts now, or at a past turn ---------------------------------
 
 
-_HANDLED = fact_slice.HANDLED | message_slice.HANDLED | block_slice.HANDLED
+_HANDLED = FACT_EVENTS | MESSAGE_EVENTS | BLOCK_EVENTS
 FACT_KINDS = frozenset(kind for kind, event in KINDS.items() if event in _HANDLED)
 """Kinds of events that determine the state of facts; those of messages, as a reset removes their facts' sources."""
 

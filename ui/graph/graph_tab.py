@@ -11,7 +11,7 @@ from memory_core import Memory
 from memory_core.curation.fact_desk import SourceMessage
 from memory_core.curation.graph_desk import GraphDesk
 from memory_core.history.change_log import AppliedChangeSet
-from memory_core.history.slices.graph_slice import PastGraph
+from memory_core.history.learned_slices import PastGraph
 from memory_core.planning.graph_rules import Entity, Graph, Relation
 from memory_inspector.reading.graph_neighbourhood import RelationSource
 from ui.parts import toasts
