@@ -28,7 +28,7 @@ from memory_core.tracing.replacements import Replacements, mask_keys
 from memory_inspector.palette import PALETTES
 
 NUTS = "I am allergic to nuts"
-STYLE = Path(__file__).parent.parent / "memory_core/tracing/exported_page.css"
+STYLE = Path(__file__).parent.parent / "memory_core/tracing/page.css"
 
 
 def memory_of(*blocks, **given):
