@@ -75,7 +75,7 @@ def _rows(text: str) -> Iterator[tuple[Place, Any]]:
     if isinstance(whole, list):
         yield from ((f"[{n}]", row) for n, row in enumerate(whole))
         return
-    if isinstance(whole, dict) and not _is_entity(whole):
+    if isinstance(whole, dict) and not _is_entity(whole) and not _is_relation(whole):
         for name in ("entities", "relations"):
             rows = whole.get(name)
             yield from ((f"{name}[{n}]", row) for n, row in enumerate(rows if isinstance(rows, list) else ()))

@@ -193,6 +193,13 @@ def test_an_unreadable_line_of_a_memory_file_is_named_where_its_facts_are_import
     assert [problem.what for problem in file.problems] == ["no text"]
 
 
+def test_a_memory_file_whose_only_line_is_a_relation_is_opened(tmp_path):
+    path = tmp_path / "memory.jsonl"
+    path.write_bytes(lines(REFERENCE[-1]))
+    facts, relations, note = opened_memory(path)
+    assert (facts, len(relations), note) == ([], 1, "")
+
+
 TEXTS = st.text(st.sampled_from("aA \n\x00\ud800ßİ"), max_size=4)
 
 

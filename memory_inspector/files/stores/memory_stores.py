@@ -127,7 +127,8 @@ def memories_of(path: Path) -> dict[str, Memories]:
             return _by_part(chain.from_iterable(_tables(connection)), "memories")
     try:
         text = read_text(_beginning(path, MAX_FILE_BYTES + 1), filename=path.name)
-        items = next(filter(None, (program.read(text, path.name) for program in TEXTS)), None)
+        read = (program.read(text, path.name) for program in TEXTS)
+        items = next((items for items in read if items is not None), None)
     except FormatError:  # of another kind
         return {}
     # One session, also while there is nothing in the store.
