@@ -240,6 +240,27 @@ def test_a_timer_of_the_page_that_is_left_takes_back_no_click_on_another():
     assert run_asked_for(timer, guarded=True, page="chat") == RerunData()
 
 
+def test_a_timer_of_the_page_that_the_app_went_to_is_heard_at_once():
+    heard, page = [], ["sessions"]
+    requests = drawing._Requests(heard.append, lambda: page[0])
+    click, timer = asking("sessions"), asking("chat", timer=True)
+    requests(click)  # a button, behind which the app goes to another page
+    page[0] = "chat"
+    requests(timer)
+    assert heard == [click, timer]
+
+
+def test_a_page_that_begins_late_and_was_left_before_is_not_brought_back():
+    heard, page = [], ["chat"]
+    requests = drawing._Requests(heard.append, lambda: page[0])
+    clicks = [asking("facts"), asking("chat")]
+    for click in clicks:
+        requests(click)
+    page[0] = "facts"
+    requests(asking("facts", timer=True))
+    assert heard == clicks
+
+
 def test_a_timer_of_the_page_that_is_shown_is_heard_also_if_a_page_never_comes(monkeypatch):
     timer = asking("facts", timer=True)
     assert run_asked_for(timer, guarded=True).fragment_id_queue == ["news"]

@@ -135,14 +135,18 @@ class _Requests:
         """`page`: the page of the run that began last, as a hash."""
         self._handle, self._page = handle, page
         self._asked, self._until = "", 0.0
+        self._expected: set[str] = set()
+        """Pages of which a run may begin by what was asked for, however late its thread starts."""
 
     def __call__(self, request: Message) -> None:
         if request.WhichOneof("type") == "rerun_script":
             asks, now = request.rerun_script, self._page()
-            if self._asked == now or time.monotonic() > self._until:
-                self._asked = ""
+            if now not in self._expected or time.monotonic() > self._until:
+                self._asked = ""  # the app itself went to another page, or the one that was asked for never came
             if not asks.is_auto_rerun:
-                self._asked, self._until = asks.page_script_hash, time.monotonic() + ASKED_SECONDS
+                earlier = self._expected if self._asked not in ("", now) else set()
+                self._asked, self._expected = asks.page_script_hash, {*earlier, asks.page_script_hash, now}
+                self._until = time.monotonic() + ASKED_SECONDS
             elif asks.page_script_hash != (self._asked or now):
                 return
         self._handle(request)
