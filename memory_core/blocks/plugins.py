@@ -40,6 +40,7 @@ FORMER_MODULES = {
     "curation.facts": "curation.fact_desk",
     "curation.graph": "curation.graph_desk",
     "curation.summary": "curation.block_desks",
+    "formats.message_times": "messages",
     "history.pieces": "history.context_pieces",
     "history.facts": "history.fact_evidence",
     "history.slices": "history.projection",
@@ -65,6 +66,8 @@ FORMER_MODULES = {
     "store.summaries": "store.block_rows",
     "store.vectors": "store.vector_rows",
     "store.words": "store.text_erasing",
+    "systems.chat_buffers": "systems.llamaindex_memories",
+    "systems.vector_memory": "systems.llamaindex_memories",
     "vectors.base": "vectors.vector_index",
 }
 """Present names of modules that were renamed; a module that only moved to another folder is found by its name."""
