@@ -155,7 +155,7 @@ CAPABILITIES = {
     ),
     "Adapters and MCP": (2_280, "memory_inspector/adapters/*.py memory_inspector/reading_tools.py"),
     "Sessions of coding agents": (
-        6_620,
+        6_610,
         "memory_inspector/coding/*.py ui/coding/*.py memory_inspector/figures/coding_figures.py "
         "memory_inspector/wording/coding_text.py memory_inspector/reading/coding_homes.py "
         "memory_inspector/server/coding_sessions.py memory_inspector/commands/code_command.py",

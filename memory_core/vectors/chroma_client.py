@@ -206,14 +206,16 @@ class Folder:
     def clear_unused(self) -> None:
         """Clear what Chroma writes into the files of a new index before it has anything to write there.
 
-        Quirk 13: until its first thousand vectors, `length.bin` holds what this process had in memory: parts of texts,
-        or of a key.
+        Quirk 13: until its first thousand vectors, they hold what this process had in memory: parts of texts, or of a
+        key.
         """
         with self.errors():
-            for lengths in self._path.glob("*/length.bin"):
-                if not any(lengths.with_name("header.bin").read_bytes()[_COUNT]):
-                    with lengths.open("r+b") as file:
-                        file.write(bytes(lengths.stat().st_size))
+            for header in self._path.glob("*/header.bin"):
+                if any(header.read_bytes()[_COUNT]):
+                    continue
+                for unused in (file for file in header.parent.glob("*.bin") if file != header):
+                    with unused.open("r+b") as file:
+                        file.write(bytes(unused.stat().st_size))
 
     def close(self) -> None:
         with Folder._shared_lock, self._lock:

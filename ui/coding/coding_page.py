@@ -102,18 +102,11 @@ def _draw_session(opened: OpenSession, session: CodingSession) -> None:
 
 def _view(name: str) -> Callable[[OpenSession, CodingSession, Branch], None]:
     """Return the function that draws a view; figures and git, which take half a second, are loaded when shown."""
-    match name:
-        case "prompts":
-            from ui.coding.source_views import draw_prompts as draw
-        case "follow":
-            draw = draw_phrase
-        case "memory":
-            from ui.coding.source_views import draw_memory_files as draw
-        case "records":
-            from ui.coding.source_views import draw_records as draw
-        case _:
-            draw = draw_compactions
-    return draw
+    if name in ("prompts", "memory", "records"):
+        from ui.coding.source_views import draw_memory_files, draw_prompts, draw_records
+
+        return {"prompts": draw_prompts, "memory": draw_memory_files, "records": draw_records}[name]
+    return draw_phrase if name == "follow" else draw_compactions
 
 
 def _facts(opened: OpenSession, session: CodingSession) -> None:

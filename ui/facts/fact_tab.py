@@ -29,7 +29,7 @@ from ui.parts import effect, toasts
 from ui.parts.components import noticed
 from ui.parts.listing import BlockChoice, source_messages
 from ui.tab import state
-from ui.tab.view import View as Shown
+from ui.tab.view import View as PageView
 
 # -- data, read from the engine: the facts now, or at a past turn ---------------------------------
 
@@ -100,7 +100,7 @@ class FactSnapshot:
         return [self.facts[id] for id in ids if id in self.facts]
 
 
-def read_desk(view: Shown, block: str) -> FactSnapshot:
+def read_desk(view: PageView, block: str) -> FactSnapshot:
     """Read the present facts of a block.
 
     Raises:
@@ -143,7 +143,7 @@ def read_desk(view: Shown, block: str) -> FactSnapshot:
     )
 
 
-def read_past(view: Shown, block: str) -> FactSnapshot:
+def read_past(view: PageView, block: str) -> FactSnapshot:
     """Read the facts of a block at the end of the turn shown."""
     memory, session_id = view.memory, view.memory.session_id
     cache = _cache(memory, block)
@@ -179,7 +179,7 @@ def _rows(facts: Iterable[Fact], session_id: str, roles: Mapping[int, str], uses
     ]
 
 
-def _decisions(view: Shown, block: str) -> BlockDecisions:
+def _decisions(view: PageView, block: str) -> BlockDecisions:
     """Decisions up to the turn shown."""
     return decisions_of(view.history.upto(view.position), block, view.memory.log.texts)
 
@@ -219,7 +219,7 @@ def _here(sources: Sequence[tuple[str, int]], session_id: str) -> bool:
     return not sources or any(session == session_id for session, _ in sources)
 
 
-def _facts_at(view: Shown, block: str) -> tuple[Fact, ...]:
+def _facts_at(view: PageView, block: str) -> tuple[Fact, ...]:
     memory, position = view.memory, view.position
     # 1. Only events that make or change facts, of this session and, for a shared block, of the user's other sessions.
     records = [record for record in view.history.upto(position) if record.kind in FACT_KINDS]
