@@ -13,9 +13,8 @@ from memory_inspector.recorder.recording_proxy import RecordingProxy
 from memory_inspector.recorder.span_receiver import SpanReceiver
 from memory_inspector.server.metrics import Metrics
 from ui.server import security
-from ui.server.serving import AgentTokens, host_allowed, open_receiver, session_of, tenant_databases
 from ui.server.shell import Assets, Shell
-from ui.server.start import leave_out, warm_up
+from ui.server.start import AgentTokens, host_allowed, leave_out, open_receiver, session_of, tenant_databases, warm_up
 from ui.tab.entry_point import started_whole
 
 leave_out()

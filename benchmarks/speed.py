@@ -205,7 +205,7 @@ class Bench:
 
     def what_if(self) -> Iterator[Row]:
         """Plan a session's flushes again under other limits, from its sizes alone."""
-        from memory_inspector.lab.replay import replay_flushes  # not where a former build puts
+        from memory_inspector.lab.sizes import replay_flushes  # not where a former build puts
 
         a = self.ours("what if")
         for start in range(0, 10_000, 1_000):

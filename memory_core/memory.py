@@ -23,7 +23,6 @@ from memory_core.config import MemoryConfig, Settings
 from memory_core.engine import delivery, queue
 from memory_core.engine.context import Context, build_context
 from memory_core.engine.delivery import Served
-from memory_core.engine.durations import measured
 from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError, MemoryInspectorError, MessageError
@@ -34,6 +33,7 @@ from memory_core.messages import ChatMessage, MessageStatus, independent
 from memory_core.models.protocols import ChatModel
 from memory_core.planning.flush import FlushPlan
 from memory_core.planning.rendering import neutralise_message
+from memory_core.process import measured
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.store.erasing import reset_messages
@@ -48,9 +48,8 @@ if TYPE_CHECKING:
     from memory_core.curation.graph_desk import GraphDesk
     from memory_core.curation.known_facts import SessionFacts
     from memory_core.retrieval.retrieval import SessionRetrieval
-    from memory_core.sessions.handle import SessionHandle
+    from memory_core.sessions.handle import SessionHandle, SessionLog
     from memory_core.sessions.preview import SessionPreview
-    from memory_core.sessions.session_log import SessionLog
     from memory_core.tracing.tracer import SessionTracer
 
 
@@ -128,7 +127,7 @@ class Memory:
     session: "_LazyPart[SessionHandle]" = _LazyPart("memory_core.sessions.handle.SessionHandle")
     blocks: "_LazyPart[SessionBlocks]" = _LazyPart("memory_core.curation.block_desks.SessionBlocks")
     facts: "_LazyPart[SessionFacts]" = _LazyPart("memory_core.curation.known_facts.SessionFacts")
-    log: "_LazyPart[SessionLog]" = _LazyPart("memory_core.sessions.session_log.SessionLog")
+    log: "_LazyPart[SessionLog]" = _LazyPart("memory_core.sessions.handle.SessionLog")
     retrieval: "_LazyPart[SessionRetrieval]" = _LazyPart("memory_core.retrieval.retrieval.SessionRetrieval")
     preview: "_LazyPart[SessionPreview]" = _LazyPart("memory_core.sessions.preview.SessionPreview")
     trace: "_LazyPart[SessionTracer]" = _LazyPart("memory_core.tracing.tracer.SessionTracer")

@@ -1,4 +1,4 @@
-"""Per-process state: what a fork must not inherit, and control of the garbage collector.
+"""Per-process state: what a fork must not inherit, the garbage collector, and durations for monitoring.
 
 A forked process must not inherit threads that do not exist in it, locks that nobody will release, or connections that
 two processes would read from.
@@ -13,14 +13,15 @@ import gc
 import os
 import shutil
 import sys
+import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from threading import Lock
-from typing import TypeVar
+from typing import Literal, TypeVar, get_args
 
 Made = TypeVar("Made")
 
@@ -158,3 +159,33 @@ def _keep() -> None:
     _collector().modules = len(sys.modules)
     gc.collect()
     gc.freeze()
+
+
+Operation = Literal["put", "context", "record"]
+"""Messages put, until they are committed and without learning; a prompt built and recorded; calls or spans stored."""
+
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+
+Observer = Callable[[Operation, str, float], object]
+"""Function that receives an operation, its tenant and its duration in seconds, in the thread that did it."""
+
+_observers: list[Observer] = []
+
+
+def observe(observer: Observer) -> None:
+    """Call `observer` for every operation of this process from now on."""
+    _observers.append(observer)
+
+
+def measured(operation: Operation, tenant: str) -> AbstractContextManager[None]:
+    """Measure what runs inside, if anybody observes; what raises is not counted."""
+    return _measured(operation, tenant) if _observers else nullcontext()
+
+
+@contextmanager
+def _measured(operation: Operation, tenant: str) -> Iterator[None]:
+    began = time.perf_counter()
+    yield
+    seconds = time.perf_counter() - began
+    for observer in _observers:
+        observer(operation, tenant, seconds)

@@ -12,61 +12,61 @@ from tests.house import PRODUCT, files, uncommented
 
 CAPABILITIES = {
     "Values of messages, tokens, errors and limits": (
-        1_690,
+        1_720,
         "memory_core/__init__.py memory_core/messages.py memory_core/tokens.py memory_core/errors.py "
         "memory_core/limits.py memory_core/text.py memory_core/process.py memory_core/argument_checks.py",
     ),
     "Face of the engine, configuration, services": (
-        3_110,
+        3_210,
         "memory_core/memory.py memory_core/config.py memory_core/services.py memory_core/sessions/handle.py "
         "memory_core/sessions/__init__.py memory_core/engine/__init__.py memory_core/engine/session.py "
         "memory_core/engine/reconcile.py memory_core/sessions/overview.py memory_core/curation/__init__.py "
         "memory_core/curation/settings.py memory_core/curation/block_desks.py",
     ),
     "Queue, flush, deliveries": (
-        2_100,
-        "memory_core/engine/queue.py memory_core/engine/delivery.py memory_core/engine/durations.py "
-        "memory_core/planning/flush.py memory_core/planning/pasted.py memory_core/planning/speakers.py "
+        2_120,
+        "memory_core/engine/queue.py memory_core/engine/delivery.py "
+        "memory_core/planning/flush.py memory_core/planning/speakers.py "
         "memory_core/store/message_rows.py memory_core/store/delivery_rows.py "
         "memory_core/sessions/recorded_conversation.py",
     ),
     "Context, its plan and past prompts": (
-        2_420,
+        2_520,
         "memory_core/engine/context.py memory_core/engine/next_prompt.py memory_core/planning/__init__.py "
         "memory_core/planning/context_plan.py memory_core/planning/rendering.py memory_core/planning/core_memory.py "
         "memory_core/history/context_pieces.py memory_core/history/prompt*.py memory_core/sessions/preview.py",
     ),
     "Log, its events and what is rebuilt from it": (
-        4_050,
+        3_730,
         "memory_core/events.py memory_core/history/*_slice.py memory_core/history/learned_slices.py "
         "memory_core/history/contexts.py memory_core/history/projection.py memory_core/history/__init__.py "
         "memory_core/history/by_turn.py memory_core/history/log.py "
-        "memory_core/history/rows_at.py memory_core/history/change_log.py memory_core/history/usage.py "
-        "memory_core/history/stores.py memory_core/sessions/session_log.py memory_core/store/log_rows.py",
+        "memory_core/history/change_log.py memory_core/history/usage.py "
+        "memory_core/history/stores.py memory_core/store/log_rows.py",
     ),
     "Store: tables, transactions, SQLite and PostgreSQL": (
-        3_310,
+        3_240,
         "memory_core/store/__init__.py memory_core/store/database.py memory_core/store/tables.py "
         "memory_core/store/writing.py memory_core/store/direct_statements.py memory_core/store/leases.py "
-        "memory_core/store/totals.py memory_core/store/block_rows.py memory_core/store/model_outputs.py "
+        "memory_core/store/totals.py memory_core/store/block_rows.py "
         "memory_core/store/postgresql.py memory_core/store/migrations/*.py "
         "memory_core/store/migrations/versions/*.py",
     ),
     "Bundles, branches, archives, backups": (
-        2_930,
+        3_140,
         "memory_core/bundles/*.py memory_core/store/copying/*.py memory_core/sessions/branch.py",
     ),
     "Forgetting with a receipt, erasing": (
-        3_240,
+        3_260,
         "memory_core/store/erasing.py memory_core/store/phrase_forgetting.py memory_core/store/text_erasing.py "
         "memory_inspector/verification/*.py "
         "memory_core/sessions/forgetting.py ui/parts/forgetting.py "
-        "memory_inspector/server/forget_receipt.py memory_inspector/wording/impact_text.py "
+        "memory_inspector/server/forget_receipt.py "
         "memory_core/planning/impact.py memory_core/planning/phrase_matching.py",
     ),
     "Quarantine and former values": (
-        1_100,
-        "memory_core/planning/quarantine.py memory_core/store/quarantine_rows.py memory_core/sessions/quarantining.py "
+        990,
+        "memory_core/planning/quarantine.py memory_core/store/quarantine_rows.py "
         "memory_core/planning/former_values.py memory_core/store/former_rows.py memory_core/blocks/former_marks.py",
     ),
     "Retention, health, metrics, upkeep": (
@@ -81,9 +81,9 @@ CAPABILITIES = {
         "memory_inspector/server/people.py memory_inspector/reading/write_access.py ui/tab/people.py",
     ),
     "Blocks: base, fixed text, plug-ins": (
-        1_470,
+        1_370,
         "memory_core/blocks/__init__.py memory_core/blocks/base.py "
-        "memory_core/blocks/markup.py memory_core/blocks/nothing_learned.py memory_core/blocks/plugins.py "
+        "memory_core/blocks/nothing_learned.py memory_core/blocks/plugins.py "
         "memory_core/blocks/static.py memory_core/planning/learning_outcomes.py",
     ),
     "Facts: learning, comparing, searching": (
@@ -98,7 +98,7 @@ CAPABILITIES = {
         "memory_core/planning/curation.py memory_core/history/fact_evidence.py",
     ),
     "Page Facts": (
-        3_440,
+        3_430,
         "ui/facts/*.py memory_inspector/reading/fact_*.py memory_inspector/wording/decision_text.py "
         "ui/parts/facts_limit.py",
     ),
@@ -106,7 +106,7 @@ CAPABILITIES = {
         5_540,
         "memory_core/blocks/vector.py memory_core/blocks/packing.py memory_core/blocks/storing.py "
         "memory_core/blocks/unit*.py memory_core/vectors/*.py "
-        "memory_core/planning/boosts.py memory_core/planning/retrieval_plan.py memory_core/store/vector_rows.py "
+        "memory_core/planning/retrieval_plan.py memory_core/store/vector_rows.py "
         "memory_core/store/derived_files.py "
         "memory_core/models/embedding.py memory_core/models/static_embedding.py",
     ),
@@ -134,7 +134,7 @@ CAPABILITIES = {
     ),
     "Formats of messages": (1_340, "memory_core/formats/*.py"),
     "Trace and its fixes, watched, overlooked": (
-        5_880,
+        5_950,
         "memory_core/tracing/*.py ui/trace/*.py memory_inspector/wording/trace_text.py ui/parts/watching.py "
         "ui/parts/probing.py ui/parts/overlooked.py ui/parts/struck.py memory_inspector/reading/forgotten.py",
     ),
@@ -143,34 +143,32 @@ CAPABILITIES = {
         "memory_inspector/notebook/*.py ui/parts/saved_page.py",
     ),
     "Retrieval: search explained, and its page": (
-        2_770,
-        "memory_core/retrieval/*.py ui/retrieval/*.py memory_inspector/reading/search_*.py "
-        "memory_inspector/wording/unit_names.py",
+        2_700,
+        "memory_core/retrieval/*.py ui/retrieval/*.py memory_inspector/reading/search_*.py ",
     ),
     "Recorder: proxy and spans": (4_750, "memory_inspector/recorder/*.py memory_inspector/wording/attach_lines.py"),
     "Files and other programs' stores": (
-        5_810,
-        "memory_inspector/files/*.py memory_inspector/files/stores/*.py ui/sessions/session_files.py "
-        "ui/blocks/agent_stores.py",
+        5_570,
+        "memory_inspector/files/*.py memory_inspector/files/stores/*.py ui/sessions/session_files.py ",
     ),
     "Adapters and MCP": (2_280, "memory_inspector/adapters/*.py memory_inspector/reading_tools.py"),
     "Sessions of coding agents": (
-        6_610,
+        6_600,
         "memory_inspector/coding/*.py ui/coding/*.py memory_inspector/figures/coding_figures.py "
         "memory_inspector/wording/coding_text.py memory_inspector/reading/coding_homes.py "
         "memory_inspector/server/coding_sessions.py memory_inspector/commands/code_command.py",
     ),
     "Lab: play, plan, sweep, lint": (
-        5_540,
+        5_840,
         "memory_inspector/lab/__init__.py memory_inspector/lab/playing.py memory_inspector/lab/replanning.py "
-        "memory_inspector/lab/replay.py memory_inspector/lab/sizes.py memory_inspector/lab/script.py "
+        "memory_inspector/lab/sizes.py memory_inspector/lab/script.py "
         "memory_inspector/lab/striking.py memory_inspector/lab/sweep*.py memory_inspector/lab/comparing.py "
         "memory_inspector/lab/variants.py memory_inspector/lab/linting.py "
         "memory_inspector/figures/lab_figures.py ui/lab/__init__.py ui/lab/lab_page.py "
         "ui/lab/planned.py ui/lab/playing.py ui/lab/sweeping.py ui/lab/tried_variants.py",
     ),
     "Probes, value, failure patterns, CI": (
-        3_430,
+        3_100,
         "memory_inspector/lab/*.py ui/lab/*.py memory_inspector/commands/probe_commands.py "
         "memory_inspector/pytest_plugin.py "
         "memory_inspector/wording/check_report.py ui/context/ablation.py",
@@ -197,17 +195,17 @@ CAPABILITIES = {
         "memory_inspector/figures/timeline_figures.py",
     ),
     "Page Blocks and settings": (
-        2_180,
+        2_430,
         "ui/blocks/*.py ui/settings_drawer.py memory_inspector/wording/block_*.py memory_inspector/wording/settings.py",
     ),
-    "Page Sessions, connect": (1_290, "ui/sessions/*.py memory_inspector/server/new_session.py"),
+    "Page Sessions, connect": (1_290, "ui/sessions/*.py"),
     "Frame, tab and parts of pages": (
-        4_170,
+        4_160,
         "app.py ui/__init__.py ui/frame/*.py ui/tab/*.py ui/parts/*.py pages/*.py memory_inspector/palette.py "
         "memory_inspector/wording/*.py memory_inspector/reading/*.py memory_inspector/figures/*.py",
     ),
     "Server and command": (
-        1_630,
+        1_710,
         "serve.py ui/server/*.py memory_inspector/__init__.py memory_inspector/__main__.py "
         "memory_inspector/server/*.py memory_inspector/commands/*.py",
     ),

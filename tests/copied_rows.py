@@ -3,7 +3,7 @@
 import json
 from dataclasses import fields, replace
 
-from memory_core.store.copying.references import referred, renumbered
+from memory_core.store.copying.copies import referred, renumbered
 from memory_core.store.copying.session_copying import read_rows
 from memory_core.store.writing import read_session
 

@@ -14,7 +14,7 @@ from memory_core import Memory, Services, list_sessions
 from memory_core.engine.session import Session
 from memory_core.history.contexts import is_context
 from memory_inspector.recorder.recording_proxy import RecordingProxy
-from ui.server.serving import host_allowed
+from ui.server.start import host_allowed
 
 KEY = "sk-never-kept-anywhere"
 VALUES = st.recursive(

@@ -18,7 +18,7 @@ from memory_core.agent import loop
 from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.events import ToolCalled
 from memory_core.models.offline.responder import OfflineResponder
-from memory_inspector.checks.rebuild import rebuild
+from memory_inspector.checks.simulation import rebuild
 
 
 def human(text="", **settings):

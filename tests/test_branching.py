@@ -34,8 +34,8 @@ from memory_core import (
 from memory_core.bundles.bundle import read_bundle, write_bundle
 from memory_core.events import KINDS
 from memory_core.planning import curation
-from memory_core.store.copying.references import REFERENCES
-from memory_inspector.checks.rebuild import rebuild
+from memory_core.store.copying.copies import REFERENCES
+from memory_inspector.checks.simulation import rebuild
 from memory_inspector.demo.conversations import INSTRUCTIONS, MESSAGES
 
 BRANCHED = ("session_branched",)

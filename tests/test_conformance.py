@@ -39,7 +39,7 @@ from memory_inspector.checks import StoreItem, check_adapter, check_block, check
 from memory_inspector.checks.promises import CORE, AdapterPromises, BlockPromises, IndexPromises, ReaderPromises
 from memory_inspector.files.files import read_path
 from memory_inspector.files.in_place import StoreFollower, open_store
-from memory_inspector.files.mirrored_facts import FACTS
+from memory_inspector.files.mirroring import FACTS
 
 slow = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from memory_core.planning.curation import accept, add, pin, reject
 from memory_core.services import Services
 from memory_core.store.tables import content_table
 from memory_core.systems.consolidating import ConsolidatingMemory
-from memory_inspector.checks.rebuild import rebuild
+from memory_inspector.checks.simulation import rebuild
 
 
 def services():

@@ -22,7 +22,7 @@ from memory_core.events import FactHeldBack, FactsCurated
 from memory_core.models.protocols import Condensation, CondensedFact, ExtractedFact, Extraction, ModelCall
 from memory_core.planning import curation as wish
 from memory_core.store.fact_rows import revise
-from memory_inspector.checks.rebuild import rebuild
+from memory_inspector.checks.simulation import rebuild
 from memory_inspector.files.facts_file import plan_import, read_facts_file
 
 

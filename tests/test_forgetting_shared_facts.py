@@ -22,7 +22,7 @@ from memory_core.events import Ref
 from memory_core.sessions import forgetting
 from memory_inspector.verification.fingerprints import wanted
 from memory_inspector.verification.receipts import receipt_of
-from memory_inspector.wording.impact_text import impact_rows
+from memory_inspector.wording.trace_text import impact_rows
 
 DENTIST = "My dentist is Doctor Vantongeren."
 NAMED = re.compile("vantongeren", re.IGNORECASE)

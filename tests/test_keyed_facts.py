@@ -12,7 +12,7 @@ from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.memory import Memory
 from memory_core.planning import curation as wish
 from memory_core.planning.fact_merging import metadata_text
-from memory_inspector.checks.rebuild import rebuild
+from memory_inspector.checks.simulation import rebuild
 from memory_inspector.files.facts_file import facts_to_csv, facts_to_json, plan_import, read_facts_file
 
 PALETTE = {"theme": "dark", "sizes": [12, 1.5, None, True], "who": {"name": "Ada Ünal"}}

@@ -16,7 +16,7 @@ from memory_core.models.extraction import Facts, ModelExtractor
 from memory_core.models.protocols import Extraction, ModelCall, NothingFound, Summarised
 from memory_core.models.relating import Relations
 from memory_core.planning import curation
-from memory_core.store.copying.references import hashes_in
+from memory_core.store.copying.copies import hashes_in
 from memory_core.store.tables import content_table
 from memory_inspector.demo.conversations import MESSAGES
 

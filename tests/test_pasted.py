@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memory_core import ChatMessage, Memory
 from memory_core.messages import ToolCallPart
-from memory_core.planning.pasted import own_words
+from memory_core.planning.speakers import own_words
 
 CLAIMS = [
     "I am allergic to penicillin.", "I live in Vaduz.", "My bank is Fakebank.", "I hate vegetables.",

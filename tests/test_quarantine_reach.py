@@ -14,8 +14,14 @@ from memory_core.engine.session import Session
 from memory_core.events import Ref
 from memory_core.messages import TextPart
 from memory_core.planning.graph_changes import NamedRelation
-from memory_inspector.files.mirrored_facts import MirroredFact, mirror_facts, mirror_relations
-from memory_inspector.files.mirroring import MirroredBlock, TextVersion, mirror
+from memory_inspector.files.mirroring import (
+    MirroredBlock,
+    MirroredFact,
+    TextVersion,
+    mirror,
+    mirror_facts,
+    mirror_relations,
+)
 from memory_inspector.recorder.recording import attach, record_exchange
 from memory_inspector.recorder.wire import Exchange
 

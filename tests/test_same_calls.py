@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from span_kit import Attached, chat, memory, message, sent
 
 from memory_core import Memory, StoreError, list_sessions
-from memory_inspector.recorder import receiving, same_calls
-from memory_inspector.recorder.same_calls import SpanTree
+from memory_inspector.recorder import receiving
+from memory_inspector.recorder.receiving import SpanTree
 
 HELLO = [("user", "Name a bridge.")]
 ANSWER = "The old one."
@@ -243,7 +243,7 @@ def test_parents_in_a_circle_and_parents_that_never_come_end_nowhere(parents, at
 
 
 def test_the_tree_of_ten_thousand_spans_holds_no_more_than_its_limit(monkeypatch):
-    monkeypatch.setattr(same_calls, "MAX_SPANS", 1_000)
+    monkeypatch.setattr(receiving, "MAX_SPANS", 1_000)
     tree = SpanTree()
     for number in range(10_000):
         tree.add(f"t:{number}", f"t:{number + 1}" if number % 3 else "", "a name" if number % 7 == 0 else None)

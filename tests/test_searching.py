@@ -20,7 +20,7 @@ from memory_core.events import Retrieved, VectorsRemoved
 from memory_core.retrieval.explain import ASKED, compared
 from memory_core.vectors.chroma import ChromaIndex
 from memory_core.vectors.exact import ExactIndex
-from memory_inspector.checks.rebuild import rebuild
+from memory_inspector.checks.simulation import rebuild
 
 THINGS = ["boats", "violins", "cheese", "chess", "maps", "clocks", "kites", "bridges", "candles", "ferns"]
 

@@ -30,10 +30,9 @@ from memory_core.engine.session import Session
 from memory_core.history.contexts import is_context
 from memory_core.history.stores import stores_of
 from memory_inspector.recorder import span_receiver
-from memory_inspector.recorder.attaching import Room
+from memory_inspector.recorder.attaching import RefusedSpans, Room
 from memory_inspector.recorder.otlp import LogRecord
 from memory_inspector.recorder.receiving import LoggedEvents, Receiver
-from memory_inspector.recorder.refused_spans import RefusedSpans
 from memory_inspector.recorder.span_receiver import JSON, PROTOBUF, SpanReceiver
 
 HELLO = [("user", "I like tea.")]

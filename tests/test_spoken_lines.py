@@ -10,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core import ChatMessage, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
-from memory_core.blocks.markup import day_parts, line_parts
 from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.events import numbers, spread
-from memory_core.planning.rendering import neutralise
+from memory_core.planning.rendering import day_parts, line_parts, neutralise
 from memory_core.store.log_rows import read_events
 from memory_core.store.tables import content_table
 from memory_core.vectors.exact import ExactIndex
-from memory_inspector.checks.rebuild import rebuild
+from memory_inspector.checks.simulation import rebuild
 
 DATE = re.compile(r"\d{1,2} [A-Z][a-z]+ \d{4}")
 THINGS = ("boats", "violins", "cheese", "chess", "maps", "clocks", "kites", "bridges", "candles", "ferns")

@@ -18,7 +18,7 @@ from memory_core.history.projection import project
 from memory_core.models.summarising import ModelSummariser, RuleSummariser
 from memory_core.planning import curation
 from memory_core.store.tables import content_table
-from memory_inspector.checks.rebuild import rebuild
+from memory_inspector.checks.simulation import rebuild
 from memory_inspector.reading.outcomes import flush_outcome, outcomes_of
 
 NAMES = ["Ana", "Rui", "Bo", "Cleo", "Dora", "Elif", "Finn", "Gus", "Hana", "Ivo"]

@@ -88,7 +88,7 @@ def test_a_tenant_made_again_shows_its_new_words_and_no_deleted_ones(served):
 
 @pytest.mark.slow
 def test_a_deleted_tenant_shows_nothing_until_an_agent_begins_it_again(served):
-    from ui.server.serving import open_receiver, session_of
+    from ui.server.start import open_receiver, session_of
 
     url, engine_of = served
     receiver = open_receiver("globex")

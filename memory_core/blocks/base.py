@@ -38,7 +38,6 @@ from pydantic import (
 from sqlalchemy import Connection
 
 from memory_core.argument_checks import checked_value, coerce_to_protocol, nearest, out_of_bounds, shown
-from memory_core.blocks.markup import unit_parts, unit_words
 from memory_core.errors import ConfigError, MemoryInspectorError, MessageError
 from memory_core.events import BlockStateSaved, Event, Ref
 from memory_core.messages import (
@@ -57,7 +56,7 @@ from memory_core.models.protocols import Contextual, LearningContext, ModelCall
 from memory_core.planning.context_plan import QUEUE, Truncation
 from memory_core.planning.former_values import Statement, StoredMark
 from memory_core.planning.quarantine import NOTHING_IN_QUARANTINE, Quarantine, removing, shown_content
-from memory_core.planning.rendering import neutralise
+from memory_core.planning.rendering import neutralise, unit_parts, unit_words
 from memory_core.process import per_process
 from memory_core.services import Services
 from memory_core.store.block_rows import update_block

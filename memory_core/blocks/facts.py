@@ -31,7 +31,6 @@ from memory_core.blocks.base import (
 from memory_core.blocks.fact_search import rank_facts, word_vectors
 from memory_core.blocks.former_marks import FormerMarks
 from memory_core.blocks.learned_facts import FoundFactDecisions, LearnedFacts, WriteTarget, sources_of
-from memory_core.blocks.markup import fact_parts, marked_text
 from memory_core.blocks.nothing_learned import NothingRead, reasons_given, unread_among, without_reason
 from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import EventRecord, Ref
@@ -70,8 +69,9 @@ from memory_core.planning.fact_merging import (
 )
 from memory_core.planning.former_values import FormerMark, Statement
 from memory_core.planning.learning_outcomes import Outcome, Reason, fact_outcomes, plan_reasons
-from memory_core.planning.pasted import said_by_others
+from memory_core.planning.rendering import fact_parts, marked_text
 from memory_core.planning.slots import excludes, single_slot
+from memory_core.planning.speakers import said_by_others
 from memory_core.planning.statement_relation import DUPLICATE, repeats
 from memory_core.services import Services
 from memory_core.store.block_rows import read_static_texts

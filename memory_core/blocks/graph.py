@@ -22,7 +22,6 @@ from memory_core.blocks.base import (
     with_times,
 )
 from memory_core.blocks.former_marks import FormerMarks
-from memory_core.blocks.markup import marked_text, relation_parts
 from memory_core.blocks.nothing_learned import NothingRead, reasons_given, record_reasons, unread_among, without_reason
 from memory_core.errors import ConflictError
 from memory_core.events import GraphCurated, ProposalRefused, Ref, RelationsExtracted, ranges
@@ -33,7 +32,8 @@ from memory_core.planning.graph_changes import NamedRelation, plan_relations, pl
 from memory_core.planning.graph_draft import GraphPlan
 from memory_core.planning.graph_rules import Graph, Names, Relation, neighbourhood, slot_of
 from memory_core.planning.learning_outcomes import Reason, plan_reasons
-from memory_core.planning.pasted import said_by_others
+from memory_core.planning.rendering import marked_text, relation_parts
+from memory_core.planning.speakers import said_by_others
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.store.graph_rows import Revision, graph_revision, last_number, read_graph, store_plan

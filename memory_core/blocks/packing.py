@@ -13,7 +13,6 @@ from typing import Any
 
 from memory_core.blocks.base import Item, ReadContext, item_tokens, stored_item
 from memory_core.blocks.former_marks import Marks
-from memory_core.blocks.markup import UNDATED, Layout, line_parts, turn_parts, unit_words
 from memory_core.blocks.unit_cache import StoredUnits, text_number
 from memory_core.blocks.units import Unit, mark_texts, messages_of, search_words
 from memory_core.errors import ConfigError, user_message
@@ -21,6 +20,7 @@ from memory_core.events import Ranges, Ref, expand
 from memory_core.messages import ChatMessage, MessageRole, TextPart, content_hash
 from memory_core.planning.fact_merging import same_words
 from memory_core.planning.former_values import FormerMark, Source
+from memory_core.planning.rendering import UNDATED, Layout, line_parts, turn_parts, unit_words
 from memory_core.planning.retrieval_plan import Head, Repeats, RetrievalPlan, fill
 from memory_core.planning.speakers import parse_message
 from memory_core.process import collector_paused

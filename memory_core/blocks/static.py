@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 from pydantic import Field, TypeAdapter, ValidationError
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, PendingWrite, ReadContext
-from memory_core.blocks.markup import Safe, static_parts
 from memory_core.events import Ref
 from memory_core.messages import PARTS_MARK, Part, TextPart, content_hash
+from memory_core.planning.rendering import Safe, static_parts
 
 _PARTS: TypeAdapter[tuple[Part, ...]] = TypeAdapter(tuple[Part, ...])
 

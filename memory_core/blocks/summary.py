@@ -17,7 +17,6 @@ from memory_core.blocks.base import (
     call_pieces,
 )
 from memory_core.blocks.former_marks import FormerMarks
-from memory_core.blocks.markup import marked_text, sentence_parts
 from memory_core.blocks.nothing_learned import NothingRead, reasons_given, record_reasons, unread_among, without_reason
 from memory_core.errors import ModelAnswerError
 from memory_core.events import Ref
@@ -25,6 +24,7 @@ from memory_core.messages import content_hash, recites_memory
 from memory_core.models.protocols import ChatModel, ModelCall, Summariser, model_name
 from memory_core.planning.former_values import FormerMark
 from memory_core.planning.learning_outcomes import Outcome, Reason, plan_reasons
+from memory_core.planning.rendering import marked_text, sentence_parts
 from memory_core.planning.running_summary import cut_order, fit, losses, sentences
 from memory_core.services import Services
 from memory_core.store.block_rows import StoredSummary, read_summary, write_summary

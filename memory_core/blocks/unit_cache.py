@@ -21,7 +21,7 @@ from memory_core.blocks.units import UnitMetadata, kept_heard
 from memory_core.events import expand
 from memory_core.messages import MessageRole, content_hash
 from memory_core.models.protocols import Embedder, embedded
-from memory_core.planning.boosts import UNWRITTEN, Traits, begins_anew
+from memory_core.planning.retrieval_plan import UNWRITTEN, Traits, begins_anew
 from memory_core.process import collector_paused
 from memory_core.store.derived_files import DerivedFile
 from memory_core.store.message_rows import StoredMessage

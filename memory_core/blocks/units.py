@@ -9,11 +9,11 @@ from typing import Literal, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 
-from memory_core.blocks.markup import unit_words
 from memory_core.events import as_json, expand
 from memory_core.messages import MessageRole, recites_memory
-from memory_core.planning.boosts import informativeness
 from memory_core.planning.former_values import FormerMark, Source
+from memory_core.planning.rendering import unit_words
+from memory_core.planning.retrieval_plan import informativeness
 from memory_core.planning.speakers import date_line, parse_message, speaker_of
 from memory_core.store.message_rows import (
     DatedMessage,

@@ -12,7 +12,6 @@ from sqlalchemy import Connection
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, PendingWrite, ReadContext
 from memory_core.blocks.former_marks import NO_MARKS, FormerMarks
-from memory_core.blocks.markup import SPACED, Layout
 from memory_core.blocks.packing import (
     NOT_APPLIED,
     PackedUnits,
@@ -37,8 +36,17 @@ from memory_core.errors import EmbedderError, VectorIndexError, user_message
 from memory_core.events import Ref, Retrieved, expand, ranges
 from memory_core.messages import ChatMessage, MessageRole, content_hash, message_text
 from memory_core.models.protocols import Embedder, LimitedEmbedder, embedded
-from memory_core.planning.boosts import NEIGHBOURS, BoostWeights, boosts
-from memory_core.planning.retrieval_plan import Repeats, RetrievalPlan, Signals, plan_retrieval, postprocessed
+from memory_core.planning.rendering import SPACED, Layout
+from memory_core.planning.retrieval_plan import (
+    NEIGHBOURS,
+    BoostWeights,
+    Repeats,
+    RetrievalPlan,
+    Signals,
+    boosts,
+    plan_retrieval,
+    postprocessed,
+)
 from memory_core.planning.speakers import ParsedQuestion, parse_message, parse_question
 from memory_core.process import per_process
 from memory_core.services import Services

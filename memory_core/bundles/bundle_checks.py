@@ -55,11 +55,15 @@ from memory_core.store.copying.copies import (
     RelationCopy,
     SessionCopy,
     Span,
+    Thing,
     VectorCopy,
     WordsCopy,
+    numbered,
+    referred,
+    renumbered,
     right_hash,
+    subjects,
 )
-from memory_core.store.copying.references import Thing, numbered, referred, renumbered, subjects
 from memory_core.store.copying.staging import Staging
 
 MAX_NUMBERED = 1_000_000

@@ -45,7 +45,9 @@ from memory_core.store.block_rows import read_state
 from memory_core.store.delivery_rows import (
     LONGEST_BACKOFF_SECONDS,
     Delivery,
+    StoredOutput,
     delivered_messages,
+    keep_outputs,
     not_done_before,
     pending,
     pending_by_block,
@@ -56,7 +58,6 @@ from memory_core.store.delivery_rows import (
     waiting_sessions,
 )
 from memory_core.store.leases import claim, holds, lease_key, new_owner, release, renewed, running_agents
-from memory_core.store.model_outputs import StoredOutput, keep_outputs
 from memory_core.store.writing import session_scope, user_scope
 
 _log = logging.getLogger(__name__)

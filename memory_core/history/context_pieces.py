@@ -10,18 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memory_core.blocks.base import Item, Span, spaced_parts, stored_item
-from memory_core.blocks.markup import (
-    SPACED,
-    day_parts,
-    fact_parts,
-    line_parts,
-    marked_text,
-    relation_parts,
-    sentence_parts,
-    static_parts,
-    turn_parts,
-    unit_words,
-)
 from memory_core.blocks.static import decode
 from memory_core.events import (
     ContextBuilt,
@@ -39,12 +27,22 @@ from memory_core.history.projection import Projection
 from memory_core.messages import ChatMessage, Part, TextPart
 from memory_core.planning.former_values import FormerMark, stored_marks
 from memory_core.planning.rendering import (
+    SPACED,
     InsertMethod,
     Section,
+    day_parts,
+    fact_parts,
     insert_memory,
+    line_parts,
+    marked_text,
     neutralise,
     neutralise_message,
+    relation_parts,
     render_memory,
+    sentence_parts,
+    static_parts,
+    turn_parts,
+    unit_words,
 )
 
 Words = Callable[[str], str | None]

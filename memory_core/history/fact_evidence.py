@@ -18,9 +18,9 @@ from memory_core.history.learned_slices import CONDENSING, WORDING, FactSlice, a
 from memory_core.models.offline.fact_extraction import doubt
 from memory_core.models.offline.relative_dates import relative_words, without_dates
 from memory_core.planning.fact_merging import Fact
-from memory_core.planning.pasted import own_words
 from memory_core.planning.phrase_matching import word_matches
 from memory_core.planning.slots import excludes
+from memory_core.planning.speakers import own_words
 from memory_core.planning.statement_relation import REPEATED, repeats
 from memory_core.text import agreement_key, in_one_notation, similarity, stems, words
 

@@ -29,7 +29,7 @@ from memory_core.models.offline.relative_dates import resolved, time_of
 from memory_core.models.protocols import FoundRelation, ModelBased, NothingFound, RelationsFound, RuleBased
 from memory_core.planning.graph_changes import TO_ITSELF, find_problem
 from memory_core.planning.graph_rules import LONGEST, THE_USER, TYPES, clean_name, normal_name, normal_predicate
-from memory_core.planning.pasted import own_words
+from memory_core.planning.speakers import own_words
 
 MAX_RELATIONS = 200
 """Maximum relations of one answer; a model that gives more repeats itself."""

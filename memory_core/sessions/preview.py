@@ -12,7 +12,7 @@ from memory_core.planning.fact_merging import Fact
 from memory_core.planning.flush import FlushPlan
 from memory_core.planning.graph_rules import Graph
 from memory_core.planning.impact import Impact
-from memory_core.sessions import quarantining
+from memory_core.sessions import forgetting
 from memory_core.sessions.recorded_conversation import recording_of
 from memory_core.sessions.switch_recipe import SwitchPlan, plan_switch
 
@@ -72,12 +72,12 @@ class SessionPreview:
     def quarantine(self, impact: Impact, *, message: ChatMessage | None = None) -> NextPrompt:
         """Preview the next prompt with the rows of an impact in quarantine (see `Memory.session.quarantine`)."""
         self._session.open()
-        return next_prompt(quarantining.session_with(self._session, impact), message or self._coming())
+        return next_prompt(forgetting.session_with(self._session, impact), message or self._coming())
 
     def release(self, number: int, *, message: ChatMessage | None = None) -> NextPrompt:
         """Preview the next prompt as if a set were released from quarantine."""
         self._session.open()
-        return next_prompt(quarantining.session_without(self._session, number), message or self._coming())
+        return next_prompt(forgetting.session_without(self._session, number), message or self._coming())
 
     def flush(self) -> FlushPlan:
         """Preview the messages that `Memory.flush` would move out of the queue now. Changes nothing."""

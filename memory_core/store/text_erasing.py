@@ -13,7 +13,7 @@ from memory_core.events import EntityChanged, RelationChanged
 from memory_core.messages import content_hash
 from memory_core.planning.running_summary import sentences
 from memory_core.store.database import chunks
-from memory_core.store.model_outputs import forget_outputs
+from memory_core.store.delivery_rows import forget_outputs
 from memory_core.store.quarantine_rows import read_states
 from memory_core.store.tables import (
     block_revision_table,

@@ -21,8 +21,7 @@ from memory_core.history.message_slice import adds_message
 from memory_core.history.prompt import PART_NAMES, Entry, Prompt, PromptPart, remarks
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.speakers import parse_message
-from memory_core.sessions.handle import SessionHandle
-from memory_core.sessions.session_log import SessionLog
+from memory_core.sessions.handle import SessionHandle, SessionLog
 from memory_core.tracing.replacements import Replacements, mask_keys
 from memory_core.tracing.rule_words import CUTS
 from memory_core.tracing.values import Stage, Trace, Track

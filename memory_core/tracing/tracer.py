@@ -22,7 +22,7 @@ from memory_core.planning.context_plan import QUEUE
 from memory_core.planning.phrase_matching import Phrase
 from memory_core.process import collector_paused
 from memory_core.retrieval import explain
-from memory_core.sessions.session_log import SessionLog
+from memory_core.sessions.handle import SessionLog
 from memory_core.store.fact_rows import read_scope_events
 from memory_core.store.message_rows import texts_that_hold
 from memory_core.store.writing import user_scope

@@ -25,7 +25,7 @@ from memory_core.sessions.overview import list_sessions
 from memory_core.systems.user_memories import UserMemories
 from memory_inspector.adapters import framework
 from memory_inspector.adapters.prompts import record_prompt, session_name
-from memory_inspector.files.json_values import storable_value
+from memory_inspector.files.located_json import storable_value
 from memory_inspector.recorder.wire import Exchange
 
 with framework("Agno", "agno"):

@@ -30,7 +30,7 @@ from memory_core.store.log_rows import last_position
 from memory_core.text import UNSPACED_CHARACTER, keyword_terms, stems
 from memory_inspector.adapters import framework
 from memory_inspector.adapters.prompts import harmless, keep, record_prompt, session_name
-from memory_inspector.files.json_values import storable_value
+from memory_inspector.files.located_json import storable_value
 from memory_inspector.recorder.wire import Exchange
 
 with framework("Google ADK", "google-adk"):

@@ -18,7 +18,7 @@ from memory_core.memory import Memory
 from memory_core.messages import ChatMessage
 from memory_inspector.adapters import framework
 from memory_inspector.adapters.prompts import harmless, keep, tokens_beside
-from memory_inspector.files.json_values import storable_value
+from memory_inspector.files.located_json import storable_value
 
 with framework("LangChain", "langchain"):
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse

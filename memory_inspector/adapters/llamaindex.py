@@ -22,7 +22,7 @@ from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_inspector.adapters import framework
 from memory_inspector.adapters.prompts import keep, reading
-from memory_inspector.files.json_values import storable_value
+from memory_inspector.files.located_json import storable_value
 
 
 class PromptDetector:

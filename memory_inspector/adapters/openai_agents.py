@@ -21,7 +21,7 @@ from memory_core.errors import ConfigError
 from memory_core.memory import Memory
 from memory_inspector.adapters import framework
 from memory_inspector.adapters.prompts import harmless, keep, tokens_beside
-from memory_inspector.files.json_values import storable_value
+from memory_inspector.files.located_json import storable_value
 from memory_inspector.files.openai_items import items_from_messages, items_of, messages_from_items, without_last_item
 
 with framework("The OpenAI Agents SDK", "openai-agents"):

@@ -19,7 +19,7 @@ from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, FilePart, ImagePart, MessageRole, Part, TextPart
 from memory_inspector.adapters import framework
 from memory_inspector.adapters.prompts import keep, reading, tokens_beside
-from memory_inspector.files.json_values import storable_value
+from memory_inspector.files.located_json import storable_value
 
 with framework("Pydantic AI", "pydantic-ai"):
     from pydantic_ai import RunContext

@@ -19,7 +19,7 @@ from pathlib import Path
 from memory_core.errors import FormatError, NotFoundError
 from memory_inspector.coding.claude_code import ClaudeCodeReader
 from memory_inspector.coding.cline import MESSAGES, ClineReader
-from memory_inspector.coding.codex import CodexReader
+from memory_inspector.coding.codex import CodexReader, Head, Rollouts, head_of
 from memory_inspector.coding.copilot_cli import CopilotReader
 from memory_inspector.coding.gemini_cli import GeminiReader
 from memory_inspector.coding.opencode import OpenCodeReader
@@ -27,7 +27,6 @@ from memory_inspector.coding.pi import PiReader
 from memory_inspector.coding.prices import all_spent
 from memory_inspector.coding.qwen_code import QwenReader
 from memory_inspector.coding.record_file import BadLine, RecordFile, RecordSource
-from memory_inspector.coding.rollouts import Head, Rollouts, head_of
 from memory_inspector.coding.transcript import CallUsage, RecordReader, Spent, as_count, as_text, lane_of, quotable
 from memory_inspector.files.stores.sqlite_file import SQLITE_MAGIC
 

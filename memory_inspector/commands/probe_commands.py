@@ -30,8 +30,7 @@ from memory_inspector.lab.checking import (
 )
 from memory_inspector.lab.failure_patterns import cases_of, cause, compare, explain_failure, failure_page
 from memory_inspector.lab.playing import Player
-from memory_inspector.lab.probes import Probe, find_probe_files, is_probe_file
-from memory_inspector.lab.questions import read_questions
+from memory_inspector.lab.probes import Probe, find_probe_files, is_probe_file, read_questions
 from memory_inspector.lab.value import value_of
 from memory_inspector.lab.variants import Variant
 from memory_inspector.wording.check_report import FileReport, html_report, markdown_comment, totals

@@ -25,8 +25,7 @@ from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.store.writing import read_opened, read_session
 from memory_inspector.files.files import Preview, check_files, read_path
-from memory_inspector.files.mirrored_facts import GRAPH, mirror_facts, mirror_relations
-from memory_inspector.files.mirroring import mirror
+from memory_inspector.files.mirroring import GRAPH, mirror, mirror_facts, mirror_relations
 from memory_inspector.files.notes import folder_fingerprint
 from memory_inspector.files.stores.memory_stores import Memories, is_database, memories_of
 

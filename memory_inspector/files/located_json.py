@@ -1,4 +1,4 @@
-"""Parse JSON and JSONL into values with their location.
+"""Parse JSON and JSONL into values with their location, those that cannot be stored replaced by text.
 
 Also decodes bytes. Semantics are up to the callers, such as `openai_format.py`. Lines and columns count from 1.
 """
@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memory_core.errors import FormatError, Place, problem
-from memory_core.limits import Budget, check_size
+from memory_core.errors import UNSTORABLE, FormatError, Place, problem
+from memory_core.limits import MAX_VALUES, Budget, check_size
+from memory_core.messages import MAX_DEPTH
 
 _MAX_DIGITS = sys.int_info.str_digits_check_threshold
 """Maximum digits of an integer that Python parses under every setting (640)."""
@@ -235,3 +236,54 @@ def _whole_number(digits: str) -> int | float:
 
 DECODER = json.JSONDecoder(parse_int=_whole_number)
 """Decodes as `json` does, but for integers that Python refuses to parse."""
+
+
+_DEPTH = MAX_DEPTH - 10
+"""Maximum nesting of a value; the remaining levels are for the message around it."""
+
+
+def read_json(data: bytes, most: int = MAX_VALUES) -> Any:
+    """Parse a JSON text; None if it is invalid or has more than `most` values. Undecodable bytes become U+FFFD."""
+    try:
+        # Counted before parsing, as each parsed value takes far more memory than its text.
+        if len(data) > most:  # a shorter text holds fewer
+            Budget("request", items=most).take_json(data)
+        return json.loads(data.decode("utf-8-sig", "replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def storable_value(value: Any, depth: int = _DEPTH) -> Any:
+    r"""Return a storable JSON value: values nested too deeply and infinite numbers become their JSON text.
+
+    Objects without a JSON form become their text.
+
+    Surrogate pairs are joined; a lone surrogate becomes U+FFFD.
+
+    >>> storable_value(["\ud83d" + "\ude00", "\ud83d", float("inf")])
+    ['😀', '�', 'Infinity']
+    """
+    if isinstance(value, str):
+        return _whole_characters(value)
+    # JSON has no infinity, and a database refuses it.
+    if isinstance(value, float) and not math.isfinite(value):
+        return json.dumps(value)
+    if not isinstance(value, dict | list | tuple):
+        return value if value is None or isinstance(value, int | float) else _whole_characters(str(value))
+    # Deeper values would make the message around them unstorable.
+    if depth == 0:
+        try:
+            return _whole_characters(json.dumps(value, ensure_ascii=False, default=str, skipkeys=True))
+        except (RecursionError, ValueError):  # an object that holds itself
+            return "(nested too deep to be kept)"
+    if not isinstance(value, dict):
+        return [storable_value(item, depth - 1) for item in value]
+    return {_whole_characters(str(key)): storable_value(inner, depth - 1) for key, inner in value.items()}
+
+
+def _whole_characters(text: str) -> str:
+    if UNSTORABLE.search(text) is None:
+        return text
+    # Decoding UTF-16 joins a surrogate pair to one character.
+    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return UNSTORABLE.sub("\ufffd", text)

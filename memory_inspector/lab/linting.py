@@ -32,8 +32,8 @@ from memory_core.planning.rendering import InsertMethod, neutralise
 from memory_core.planning.retrieval_plan import budget_for
 from memory_core.text import capitalised, listed
 from memory_core.tokens import MESSAGE_OVERHEAD, MessageTokens, TokenCounter, Tokenizer, counter_for
-from memory_inspector.lab.replay import FACT_TOKENS, queued_sizes, replay_flushes
 from memory_inspector.lab.script import Script
+from memory_inspector.lab.sizes import FACT_TOKENS, queued_sizes, replay_flushes
 from memory_inspector.lab.variants import Variant, VariantChange
 
 Severity = Literal["error", "warning", "note"]

@@ -26,8 +26,7 @@ from memory_core.planning.retrieval_plan import budget_for
 from memory_core.planning.running_summary import cut_order as summary_cut_order
 from memory_inspector.files.configuration import StoredBlock
 from memory_inspector.lab.comparing import PlayedTurn
-from memory_inspector.lab.replay import remove_leaving
-from memory_inspector.lab.sizes import Ask, AskedFor, Flush, Put, Recorded, Sizes
+from memory_inspector.lab.sizes import Ask, AskedFor, Flush, Put, Recorded, Sizes, remove_leaving
 from memory_inspector.lab.variants import Variant, agents_may_edit, block_values
 
 PlannedState = Literal["prompt", "out", "before", "unknown"]

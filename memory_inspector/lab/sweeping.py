@@ -13,11 +13,19 @@ from memory_core.history.contexts import is_call
 from memory_core.memory import Memory
 from memory_inspector.lab.comparing import average, outcome_of, stable_share
 from memory_inspector.lab.playing import Player
-from memory_inspector.lab.probes import BlockTokens, EvidenceInPrompt, InPrompt, NeverInPrompt, Probe, evaluate
-from memory_inspector.lab.questions import Question, evidence_found
+from memory_inspector.lab.probes import (
+    BlockTokens,
+    EvidenceInPrompt,
+    InPrompt,
+    NeverInPrompt,
+    Probe,
+    Question,
+    evaluate,
+    evidence_found,
+)
 from memory_inspector.lab.replanning import PlannedState, Replanned, Replanner
-from memory_inspector.lab.replay import PROMPT_TOKENS
 from memory_inspector.lab.script import Script
+from memory_inspector.lab.sizes import PROMPT_TOKENS
 from memory_inspector.lab.variants import Variant, VariantChange, agents_may_edit
 
 MAX_CELLS = 2_500

@@ -11,9 +11,9 @@ from memory_core.blocks import WITH_TEXT
 from memory_core.recipes import RECIPES, Recipe
 from memory_core.sessions.switch_recipe import LeftBlock, NewBlock, SwitchPlan
 from memory_core.text import listed
+from memory_inspector.wording.block_kinds import TURN, stored
 from memory_inspector.wording.formatting import count, plain, short
 from memory_inspector.wording.settings import setting_of, value_words
-from memory_inspector.wording.unit_names import TURN, stored
 
 NO_RECIPE = "a custom setup"
 """Name for the setup of a session that no recipe made."""
@@ -86,7 +86,7 @@ def plan_for(memory: Memory, key: str, **parameters: Any) -> tuple[SwitchPlan | 
 def plan_lines(plan: SwitchPlan, units: Mapping[str, str]) -> list[str]:
     """Lines on what a switch keeps, adds, removes and changes; empty categories are omitted.
 
-    `units`: nouns for the stored units of vector blocks, from `memory_inspector.wording.unit_names.units`.
+    `units`: nouns for the stored units of vector blocks, from `memory_inspector.wording.block_kinds.units`.
     """
     lines = []
     if plan.kept:

@@ -12,15 +12,14 @@ from typing import Any, Literal, get_args
 from memory_core import Context
 from memory_core.blocks.vector import BOOST_FIELDS, DATABASE_COPY, KEYWORD_ONLY, KEYWORD_WEIGHT, VECTOR_WEIGHT
 from memory_core.events import Ref
-from memory_core.planning.boosts import BOOSTS, BoostWeights
-from memory_core.planning.retrieval_plan import GateOutcome
+from memory_core.planning.retrieval_plan import BOOSTS, BoostWeights, GateOutcome
 from memory_core.retrieval.explain import ASKED, FoundBy, Search, compared
 from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn
 from memory_core.text import capitalised, stems
 from memory_core.tracing.rule_words import SEARCH, SearchNumbers
+from memory_inspector.wording.block_kinds import TURN, from_turn, stored
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.marked_text import Span
-from memory_inspector.wording.unit_names import TURN, from_turn, stored
 
 _GATES: tuple[CandidateOutcome, ...] = get_args(GateOutcome)[1:]
 

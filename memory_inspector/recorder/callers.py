@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from memory_core.engine.session import Session
 from memory_core.messages import ChatMessage, MessageRole, content_hash
 from memory_core.store.message_rows import hashes_by_seq
-from memory_inspector.files.json_values import read_json
-from memory_inspector.recorder.compactions import MAX_SUMMARIES, SUMMARISE, is_about_summary
+from memory_inspector.files.located_json import read_json
+from memory_inspector.recorder.prompt_messages import MAX_SUMMARIES, SUMMARISE, is_about_summary
 from memory_inspector.recorder.recording import attach, attachment_of, record_exchange, split_reasoning
 from memory_inspector.recorder.wire import Exchange
 

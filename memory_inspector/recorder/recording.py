@@ -28,7 +28,7 @@ from memory_core.store.message_rows import NewMessage, hashes_by_seq, read_messa
 from memory_core.store.writing import Writing, read_session
 from memory_core.tokens import MessageTokens, total_tokens
 from memory_inspector.files.mirroring import archive_elsewhere
-from memory_inspector.recorder.compactions import MAX_SUMMARIES, SUMMARISE, summaries_in
+from memory_inspector.recorder.prompt_messages import MAX_SUMMARIES, SUMMARISE, summaries_in
 from memory_inspector.recorder.wire import Exchange
 
 LOOKBACK_EVENTS = 64

@@ -417,7 +417,7 @@ def _record(
 ) -> None:
     """Store the call; logged warnings contain none of its text."""
     from memory_core import MemoryInspectorError
-    from memory_core.engine.durations import measured
+    from memory_core.process import measured
     from memory_inspector.recorder.content_coding import decompressed
     from memory_inspector.recorder.wire import endpoint_of, read_exchange
 

@@ -18,8 +18,16 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from starlette.datastructures import Headers
 
-from memory_inspector.recorder.attaching import CHALLENGE, NoRoomError, Room, Tokens, admit, no_other_host, whole_body
-from memory_inspector.recorder.refused_spans import refused_spans
+from memory_inspector.recorder.attaching import (
+    CHALLENGE,
+    NoRoomError,
+    Room,
+    Tokens,
+    admit,
+    no_other_host,
+    refused_spans,
+    whole_body,
+)
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -210,7 +218,7 @@ class SpanReceiver:
 
     def _store(self) -> None:
         """Store the next waiting requests, and set the outcome of each."""
-        from memory_core.engine.durations import measured
+        from memory_core.process import measured
 
         batch = self._next()
         read: list[tuple[_Waiting, SpanExport]] = []

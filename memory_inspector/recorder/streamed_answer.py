@@ -12,7 +12,7 @@ from typing import Any
 
 from memory_core.formats.content import first_text
 from memory_core.tokens import reported
-from memory_inspector.files.json_values import read_json, storable_value
+from memory_inspector.files.located_json import read_json, storable_value
 
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2,}")
 _LAST_BYTES, _LAST_EVENT_BYTES = 1_000_000, 200

@@ -16,9 +16,15 @@ from memory_core.events import Knowledge
 from memory_core.limits import MAX_VALUES, Budget
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.tokens import reported
-from memory_inspector.files.json_values import read_json, storable_value
-from memory_inspector.recorder.compactions import SUMMARISE, asks_for_summary
-from memory_inspector.recorder.prompt_messages import is_nobodys, read_blocks, read_items, read_message
+from memory_inspector.files.located_json import read_json, storable_value
+from memory_inspector.recorder.prompt_messages import (
+    SUMMARISE,
+    asks_for_summary,
+    is_nobodys,
+    read_blocks,
+    read_items,
+    read_message,
+)
 from memory_inspector.recorder.streamed_answer import (
     joined_blocks,
     joined_chunks,

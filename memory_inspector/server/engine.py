@@ -1,23 +1,84 @@
-"""The engine of a server process: its database, its local models, the jobs that run and the messages that wait."""
+"""The engine of a server process: its database, its local models, the jobs that run, the messages that wait,
+the defaults of new sessions, and texts that were typed and not saved yet.
+
+Unsaved texts are kept here, so that Esc, a click outside and a reload of the page do not lose them; never secrets.
+"""
 
 import logging
 import threading
 import time
-from collections.abc import Callable
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from memory_core import Database, Memory, MemoryInspectorError, Services, Settings
+from memory_core import (
+    ChatMessage,
+    ConfigError,
+    Database,
+    FactExtractionMemoryBlock,
+    Memory,
+    MemoryConfig,
+    MemoryInspectorError,
+    Services,
+    Settings,
+    VectorMemoryBlock,
+)
 from memory_core.access import bind_person
 from memory_core.history.log import last_position
+from memory_core.recipes import RECIPES, RecipeSpec
 from memory_inspector.reading.write_access import left_to_agent
 from memory_inspector.server.jobs import Job, Jobs
-from memory_inspector.server.unsaved_texts import UnsavedDrafts
 from memory_inspector.upkeep import maintenance
 from memory_inspector.upkeep.agents import running_agent
 
 if TYPE_CHECKING:
     from memory_inspector.files.in_place import StoreFollower
+
+
+MAX_DRAFTS = 200
+"""Maximum number of drafts; the least recently typed are dropped first."""
+
+Place = tuple[str, ...]
+"""Key of what is edited, for example `("text", session id, block)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsaved:
+    """A draft, and the values it started from."""
+
+    value: Any
+    """A text, or settings by name."""
+    began: Any
+    """The revision, or the settings, that the draft started from."""
+    at: float
+    """Time of the last keystroke, in seconds since 1970."""
+
+
+class UnsavedDrafts:
+    """The drafts of one process, by place. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._drafts: OrderedDict[Place, Unsaved] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def keep(self, place: Place, value: Any, began: Any) -> None:
+        with self._lock:
+            self._drafts[place] = Unsaved(value, began, time.time())
+            self._drafts.move_to_end(place)
+            while len(self._drafts) > MAX_DRAFTS:
+                self._drafts.popitem(last=False)
+
+    def at(self, place: Place) -> Unsaved | None:
+        """The draft of this place; None if there is none."""
+        with self._lock:
+            return self._drafts.get(place)
+
+    def forget(self, place: Place) -> None:
+        with self._lock:
+            self._drafts.pop(place, None)
+
 
 RETRY_EVERY_SECONDS = 2.0
 """Interval, in seconds, at which the server looks for deliveries whose next attempt is due."""
@@ -233,3 +294,76 @@ class Engine:
                 maintenance.erase_remains_of_crashed_work(self.database)
             except MemoryInspectorError as error:  # the next attempt may succeed
                 _log.warning("waiting deliveries could not be checked: %s", error)
+
+
+INSTRUCTIONS = "You are a helpful assistant. Use what you remember, and say when you do not know something."
+
+RECIPE = "blocks"
+"""Default recipe of a session."""
+
+ASKS_WITH = 3
+"""Number of latest messages from which a search of earlier turns takes its query."""
+
+TOKEN_LIMIT = 4_000
+"""Default token limit: small enough for flushes within a short conversation, unlike LlamaIndex's 30,000."""
+
+TRIP = (
+    ChatMessage(role="user", content="Hi, I am Mira and I live in Ghent. Help me plan a week in Lisbon in May."),
+    ChatMessage(role="assistant", content="Gladly, Mira. What do you enjoy most when you travel?"),
+    ChatMessage(role="user", content="I like small museums and the sea. I am vegetarian. Keep it under 900 euros."),
+    ChatMessage(
+        role="assistant", content="Small museums, the sea, vegetarian food, and at most 900 euros. When in May?"
+    ),
+)
+"""A short conversation that the empty chat suggests, written for this app."""
+
+
+def new_memory(
+    engine: Engine,
+    *,
+    title: str,
+    token_limit: int = TOKEN_LIMIT,
+    user_id: str | None = None,
+    facts_of: Literal["session", "user"] = "session",
+    recipe: str = RECIPE,
+) -> Memory:
+    """Create a session from a recipe; `facts_of` is the owner of its facts.
+
+    Raises:
+        ConfigError: the recipe belongs to a user, and none is given.
+    """
+    chosen = RECIPES[recipe]
+    if chosen.of_user and user_id is None:
+        raise ConfigError(f'"{chosen.title}" belongs to a user: say whose conversation it is.')
+    # Not every recipe has a block for instructions.
+    made = chosen.made(**({"instructions": INSTRUCTIONS} if "instructions" in chosen.parameters else {}))
+    for block in made.blocks:
+        if isinstance(block, FactExtractionMemoryBlock) and facts_of == "user":
+            block.scope = "user"
+        elif isinstance(block, VectorMemoryBlock):
+            block.retrieval_context_window = ASKS_WITH
+    return Memory.from_defaults(
+        uuid.uuid4().hex[:12],
+        user_id,
+        memory_blocks=made.blocks,
+        database=engine.database,
+        title=title,
+        services=engine.services,
+        **_settings(made, token_limit),
+    )
+
+
+def _settings(made: RecipeSpec, token_limit: int) -> dict[str, Any]:
+    return {**made.settings, "token_limit": token_limit}
+
+
+def new_config() -> MemoryConfig:
+    """Configuration of a new session unless another recipe or limit is chosen."""
+    return MemoryConfig(**_settings(RECIPES[RECIPE].made(), TOKEN_LIMIT))
+
+
+def recorded_session(engine: Engine, messages: Sequence[ChatMessage], *, title: str, skipped: int = 0) -> Memory:
+    """Create a session with a recording to be played into it."""
+    memory = new_memory(engine, title=title)
+    memory.session.attach_recording(messages, source=title, skipped=skipped)
+    return memory

@@ -100,7 +100,7 @@ class Metrics:
         from prometheus_client import CollectorRegistry, Histogram, generate_latest
         from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-        from memory_core.engine.durations import observe
+        from memory_core.process import observe
         from memory_inspector.upkeep.health import LoadMeter
 
         loads: dict[str, Load] = {}

@@ -17,7 +17,7 @@ from functools import partial
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, func, literal, not_, or_, select
 
 from memory_core.errors import StoreError, VectorIndexError
-from memory_core.store.copying.references import hashes_in
+from memory_core.store.copying.copies import hashes_in
 from memory_core.store.database import Database, chunks
 from memory_core.store.erasing import (
     LEFT_AFTER_SECONDS,

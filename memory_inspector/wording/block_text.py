@@ -19,9 +19,8 @@ from memory_core.planning.context_plan import CutOrder
 from memory_core.planning.running_summary import sentences
 from memory_core.text import capitalised
 from memory_inspector.palette import Mode, block_colour
-from memory_inspector.wording.block_kinds import kind_of
+from memory_inspector.wording.block_kinds import kind_of, stored, stored_plural, unit_of
 from memory_inspector.wording.formatting import count, plain, plural, short, tokens
-from memory_inspector.wording.unit_names import stored, stored_plural, unit_of
 
 NAMED = 12
 """Maximum number of lost names, numbers and dates listed in one line; beyond it they are counted."""

@@ -18,11 +18,11 @@ from memory_core.events import (
 from memory_core.planning.context_plan import RESERVED_LABEL
 from memory_core.text import capitalised
 from memory_core.tracing.rule_words import FLUSHES, SEARCH
+from memory_inspector.wording.block_kinds import TURN, stored_plural
 from memory_inspector.wording.decision_text import DECISIONS, rule_words
 from memory_inspector.wording.event_sentences import seconds
 from memory_inspector.wording.formatting import count, short, tokens
 from memory_inspector.wording.settings import named, value_words
-from memory_inspector.wording.unit_names import TURN, stored_plural
 
 Row = tuple[str, str]
 """Label and value, plain text."""

@@ -15,10 +15,9 @@ from memory_core.planning.speakers import parse_message
 from memory_core.text import listed
 from memory_core.tracing.rule_words import CUTS
 from memory_inspector.palette import Mode, block_colour
-from memory_inspector.wording.block_kinds import kind_of
+from memory_inspector.wording.block_kinds import TURN, by_score, from_turn, kind_of, score_note
 from memory_inspector.wording.event_sentences import KNOWN
 from memory_inspector.wording.formatting import count, plain, plural, short, tokens
-from memory_inspector.wording.unit_names import TURN, by_score, from_turn, score_note
 
 NAMED_TURNS = 6
 """Maximum number of turns listed by number in one line; beyond it they are counted."""

@@ -18,7 +18,7 @@ from adapters.frameworks import hashed
 from memory_core import Database, FactExtractionMemoryBlock, Memory, Services
 from memory_inspector.files.facts_file import plan_import, read_facts_file
 from memory_inspector.files.in_place import StoreFollower, open_store
-from memory_inspector.files.mirrored_facts import FACTS
+from memory_inspector.files.mirroring import FACTS
 from memory_inspector.recorder.recording_proxy import UPSTREAM
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Mem0's own, and Qdrant's

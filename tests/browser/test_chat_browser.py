@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from memory_core import ChatMessage, StaticMemoryBlock
 from memory_inspector.demo.conversations import MESSAGES
-from memory_inspector.server.new_session import new_memory, recorded_session
+from memory_inspector.server.engine import new_memory, recorded_session
 
 pytestmark = pytest.mark.browser
 

@@ -9,8 +9,8 @@ from playwright.sync_api import expect
 
 from memory_inspector.demo.conversations import MESSAGES
 from memory_inspector.server.chat_turns import play
+from memory_inspector.server.engine import recorded_session
 from memory_inspector.server.jobs import Job
-from memory_inspector.server.new_session import recorded_session
 from memory_inspector.wording.prompt_text import as_text
 
 pytestmark = pytest.mark.browser

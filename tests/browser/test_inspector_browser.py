@@ -15,7 +15,7 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from memory_core.planning import curation as wish
-from memory_inspector.server.new_session import new_memory
+from memory_inspector.server.engine import new_memory
 from ui.tab.nav import title
 
 pytestmark = pytest.mark.browser

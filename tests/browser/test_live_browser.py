@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from running_agent import running_agent
 
 from memory_core import ChatMessage, delete_session
-from memory_inspector.server.new_session import new_memory
+from memory_inspector.server.engine import new_memory
 
 pytestmark = pytest.mark.browser
 

@@ -11,9 +11,9 @@ from playwright.sync_api import expect
 
 from memory_inspector.demo.conversations import MESSAGES
 from memory_inspector.server.chat_turns import play
+from memory_inspector.server.engine import new_memory, recorded_session
 from memory_inspector.server.jobs import Job
-from memory_inspector.server.new_session import new_memory, recorded_session
-from ui.frame.scrubber import steps_of
+from ui.frame.header import steps_of
 
 pytestmark = pytest.mark.browser
 

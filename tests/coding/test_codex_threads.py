@@ -10,11 +10,10 @@ from coding_kit import Codex, message, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_inspector.coding import rollouts
-from memory_inspector.coding.codex import CodexReader
+from memory_inspector.coding import codex
+from memory_inspector.coding.codex import CodexReader, Rollouts, _head, rollouts_near
 from memory_inspector.coding.coding_session import CodingSession
 from memory_inspector.coding.listing import Listing, home_of_file, homes
-from memory_inspector.coding.rollouts import Rollouts, _head, rollouts_near
 from memory_inspector.coding.session_answers import follow_in
 
 A, B, C = (f"01a22825-000{n}-7000-8000-00000000000{n}" for n in (1, 2, 3))
@@ -316,7 +315,7 @@ def test_of_a_home_that_nobody_changed_no_folder_is_listed_again_and_a_new_file_
     assert set(rollouts_near(first).by_id) == {"1"}
     listed = []
     with monkeypatch.context() as patch:
-        patch.setattr(rollouts.os, "listdir", lambda folder: listed.append(folder))
+        patch.setattr(codex.os, "listdir", lambda folder: listed.append(folder))
         assert set(rollouts_near(first).by_id) == {"1"}
     assert listed == []
     second.touch()

@@ -7,8 +7,8 @@ from coding_kit import ClaudeCode, call, kinds, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory_inspector.coding.coding_session import StoredPrompts
 from memory_inspector.coding.context_parts import UNSEEN, PartSizes, part_of, parts_over_calls
-from memory_inspector.coding.sent_prompts import StoredPrompts
 from memory_inspector.coding.statement_fates import follow_phrase
 
 RULES = "<system-reminder>\nContents of /boats/CLAUDE.md:\n\nIndent with tabs.\n</system-reminder>"

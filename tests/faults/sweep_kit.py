@@ -29,7 +29,7 @@ from memory_core.engine.session import Session
 from memory_core.errors import StoreError
 from memory_core.sessions.forgetting import forget_user
 from memory_core.sessions.overview import delete_session
-from memory_core.store.copying.references import renumbered
+from memory_core.store.copying.copies import renumbered
 from memory_core.store.erasing import erase_what_was_left
 from memory_core.store.tables import TABLES
 from memory_core.store.writing import PieceWriter

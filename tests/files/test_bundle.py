@@ -47,7 +47,7 @@ from memory_core.planning import curation
 from memory_core.store import writing
 from memory_core.store.copying import session_copying as copying
 from memory_core.store.copying.copies import FactCopy, MessageCopy, VectorCopy, WordsCopy
-from memory_inspector.checks.rebuild import rebuild
+from memory_inspector.checks.simulation import rebuild
 from memory_inspector.files.files import read_file
 
 IMPORTED = ("session_imported",)

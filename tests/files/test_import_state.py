@@ -9,10 +9,10 @@ from llama_index.core.memory import Memory as TheirMemory
 from memory_core import ChatMessage, Database
 from memory_core.services import Services
 from memory_core.store.block_rows import TextOrigin
-from memory_inspector.checks.rebuild import rebuild
+from memory_inspector.checks.simulation import rebuild
 from memory_inspector.files.files import read_file
-from memory_inspector.files.import_state import import_with_state
 from memory_inspector.files.mirroring import MirroredBlock, TextVersion, aligned, mirror
+from memory_inspector.files.stored import import_with_state
 
 
 def standing(conversation, **given):

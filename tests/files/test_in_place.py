@@ -25,7 +25,7 @@ from memory_core.services import Services
 from memory_inspector.__main__ import main as command
 from memory_inspector.files.files import read_path
 from memory_inspector.files.in_place import StoreFollower, open_store
-from memory_inspector.files.mirrored_facts import FACTS
+from memory_inspector.files.mirroring import FACTS
 
 WRITER = Path(__file__).with_name("writing_process.py")
 

@@ -13,7 +13,7 @@ from memory_core.limits import MAX_VALUES
 from memory_core.planning.speakers import parse_message
 from memory_core.services import Services
 from memory_inspector.files.files import read_file
-from memory_inspector.files.import_state import import_with_state
+from memory_inspector.files.stored import import_with_state
 
 NAME = "lg_checkpoints.db"
 

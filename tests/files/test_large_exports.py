@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core import FormatError
-from memory_inspector.files import files, large_exports
+from memory_inspector.files import files
 from memory_inspector.files.files import read_file
 
 words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40).filter(str.strip)
@@ -23,15 +23,11 @@ talks = st.builds(
 
 def small(most, window):
     """The limits of a file and of a window, small enough that a short text is above them."""
-    return (
-        patch.multiple(large_exports, MAX_FILE_BYTES=most, _WINDOW=window),
-        patch.multiple(files, MAX_FILE_BYTES=most),
-    )
+    return patch.multiple(files, MAX_FILE_BYTES=most, _WINDOW=window)
 
 
 def read(data, name="conversations.json", most=200, window=16, step=None):
-    first, second = small(most, window)
-    with first, second:
+    with small(most, window):
         preview = read_file(name, data, step=step)
     return preview, [(listed.title, listed.messages, bool(listed.problem)) for listed in preview.conversations]
 

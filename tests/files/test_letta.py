@@ -9,7 +9,7 @@ from memory_core import Database, FormatError
 from memory_core.agent.tools import MemoryTools
 from memory_core.services import Services
 from memory_inspector.files.files import read_file
-from memory_inspector.files.import_state import import_with_state
+from memory_inspector.files.stored import import_with_state
 
 FILES = {
     "customer_service.af": ("customer_service", 1, ["human", "persona"], 32_000),

@@ -16,7 +16,7 @@ from memory_core import Database, FactExtractionMemoryBlock, FormatError, GraphM
 from memory_inspector.files.facts_file import plan_import, read_facts_file
 from memory_inspector.files.graph_files import import_graph, read_graph_file
 from memory_inspector.files.in_place import StoreFollower, open_store
-from memory_inspector.files.mirrored_facts import FACTS, GONE, GRAPH
+from memory_inspector.files.mirroring import FACTS, GONE, GRAPH
 from memory_inspector.files.stores import memory_stores
 from memory_inspector.files.stores.memory_stores import NAMES, Row, TextProgram, memories_of
 

@@ -14,9 +14,8 @@ from memory_core import Database, FormatError
 from memory_core.services import Services
 from memory_inspector.files import git_history, notes
 from memory_inspector.files.files import read_file
-from memory_inspector.files.import_state import import_with_state
 from memory_inspector.files.notes import read_folder
-from memory_inspector.files.stored import read_stored
+from memory_inspector.files.stored import import_with_state, read_stored
 
 FIRST, SECOND = 1_700_000_000, 1_710_000_000
 

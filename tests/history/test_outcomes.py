@@ -30,7 +30,7 @@ from memory_core.events import (
     numbers,
 )
 from memory_core.history.projection import Projection, project
-from memory_inspector.checks.rebuild import rebuild
+from memory_inspector.checks.simulation import rebuild
 from memory_inspector.reading.outcomes import Given, MessageOutcome, flush_outcome, outcomes_of
 
 

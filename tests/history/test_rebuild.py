@@ -26,7 +26,7 @@ from memory_core.store.database import Database
 from memory_core.store.fact_rows import add_fact, revise
 from memory_core.store.log_rows import read_events
 from memory_core.store.tables import content_table, event_table
-from memory_inspector.checks.rebuild import MessageDelivery, rebuild
+from memory_inspector.checks.simulation import MessageDelivery, rebuild
 
 
 class SayingExtractor(NoteExtractor):

@@ -11,7 +11,7 @@ from memory_core.events import Ref, spread
 from memory_core.history.contexts import context_of
 from memory_core.messages import ToolCallPart
 from memory_core.models.offline.responder import OfflineResponder
-from memory_inspector.lab.ablation import ask_both, question_without
+from memory_inspector.lab.value import ask_both, question_without
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """What playing a recorded conversation would cost, worked out by hand."""
 
 from memory_core import ChatMessage, MemoryConfig
-from memory_inspector.lab.replay import FACT_TOKENS, PROMPT_TOKENS, PlayCost, play_cost
+from memory_inspector.lab.sizes import FACT_TOKENS, PROMPT_TOKENS, PlayCost, play_cost
 
 CONFIG = MemoryConfig(token_limit=100, chat_history_token_ratio=0.5, token_flush_size=20)
 

@@ -11,8 +11,7 @@ from memory_core import FactExtractionMemoryBlock, Memory, Services
 from memory_inspector.figures.lab_figures import pattern_figure
 from memory_inspector.lab.failure_patterns import Case, cases_of, compare, fisher
 from memory_inspector.lab.playing import Player
-from memory_inspector.lab.probes import BlockTokens, InPrompt, evaluate
-from memory_inspector.lab.questions import Question
+from memory_inspector.lab.probes import BlockTokens, InPrompt, Question, evaluate
 from memory_inspector.lab.script import script_of
 from memory_inspector.lab.value import value_of
 from memory_inspector.lab.variants import variant_of

@@ -21,8 +21,7 @@ from memory_core.models.protocols import ModelCall
 from memory_core.sessions.overview import delete_session
 from memory_core.store.tables import model_output_table
 from memory_inspector.lab.comparing import outcome_of
-from memory_inspector.lab.model_plays import CallCount, CountedModel, KeptOutputs, PlayedModel
-from memory_inspector.lab.playing import Player
+from memory_inspector.lab.playing import CallCount, CountedModel, KeptOutputs, PlayedModel, Player
 from memory_inspector.lab.script import script_of
 from memory_inspector.lab.variants import variant_of
 

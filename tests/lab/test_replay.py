@@ -8,7 +8,7 @@ from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
 from memory_core.planning.flush import SizedMessage
 from memory_core.store.message_rows import sizes_between
-from memory_inspector.lab.replay import replay_flushes
+from memory_inspector.lab.sizes import replay_flushes
 
 
 def user(seq, tokens):

@@ -9,8 +9,7 @@ from memory_core import Memory
 from memory_core.errors import ConfigError, FormatError
 from memory_core.events import ModelCalled, Ref
 from memory_inspector.lab.comparing import outcome_of
-from memory_inspector.lab.probes import EvidenceInPrompt, InPrompt, evaluate
-from memory_inspector.lab.questions import read_questions
+from memory_inspector.lab.probes import EvidenceInPrompt, InPrompt, evaluate, read_questions
 from memory_inspector.lab.replanning import Replanner
 from memory_inspector.lab.script import script_of
 from memory_inspector.lab.sizes import sizes_of

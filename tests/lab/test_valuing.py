@@ -13,7 +13,7 @@ from memory_core.history.contexts import context_of
 from memory_inspector.__main__ import main
 from memory_inspector.lab.comparing import stable_share
 from memory_inspector.lab.playing import Player
-from memory_inspector.lab.questions import Question
+from memory_inspector.lab.probes import Question
 from memory_inspector.lab.script import script_of
 from memory_inspector.lab.value import WITH, WITHOUT, Arm, CachePrice, Value, _difference, cache_price, value_of
 from memory_inspector.lab.variants import variant_of

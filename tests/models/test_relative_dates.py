@@ -17,8 +17,8 @@ from memory_core.models.protocols import ModelCall, NothingFound
 from memory_core.models.relating import RuleRelations
 from memory_core.services import Services
 from memory_core.store.database import Database
-from memory_inspector.files.import_state import import_with_state
 from memory_inspector.files.openai_format import read_conversation
+from memory_inspector.files.stored import import_with_state
 
 THURSDAY = "2026-03-12T10:00:00+00:00"
 MOMENTS = st.datetimes(datetime(1974, 1, 10), datetime(2200, 1, 1), timezones=st.just(UTC))

@@ -11,7 +11,7 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from memory_core import Services
 from memory_core.models.embedding import MiniLMEmbedder
-from memory_inspector.recorder.refused_spans import refused_spans
+from memory_inspector.recorder.attaching import refused_spans
 from memory_inspector.server.shipped_demo import ensure_demo
 from ui.tab import drawing, services
 

@@ -10,8 +10,8 @@ from memory_core.blocks import plugins
 from memory_core.blocks.plugins import Plugin
 from memory_inspector.palette import DARK, LIGHT
 from memory_inspector.server.chat_turns import play
+from memory_inspector.server.engine import new_memory
 from memory_inspector.server.jobs import Job
-from memory_inspector.server.new_session import new_memory
 from memory_inspector.server.shipped_demo import demo_memory
 from memory_inspector.wording.formatting import plain
 from ui.tab import services

@@ -40,7 +40,7 @@ from memory_core import (
 )
 from memory_core.events import ContextBuilt, FactAdded, FlushPlanned, ReplyStarted, Retrieved
 from memory_inspector.palette import DARK, LIGHT
-from memory_inspector.server.new_session import new_memory, recorded_session
+from memory_inspector.server.engine import new_memory, recorded_session
 from memory_inspector.wording.formatting import plain
 from ui.tab import services
 

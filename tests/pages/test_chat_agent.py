@@ -8,7 +8,7 @@ from pages_driver import button, dialog, field, joined, message_texts, opened, p
 
 from memory_core import ChatMessage, StaticMemoryBlock
 from memory_core.agent.tools import MemoryTools
-from memory_inspector.server.new_session import TRIP, new_memory
+from memory_inspector.server.engine import TRIP, new_memory
 from ui.tab import services
 
 pytestmark = pytest.mark.slow

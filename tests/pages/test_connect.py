@@ -13,7 +13,7 @@ from memory_core.engine.session import Session
 from memory_core.history.log import last_position
 from memory_inspector.recorder.recording import attach
 from memory_inspector.server.chat_turns import play
-from memory_inspector.server.new_session import new_memory
+from memory_inspector.server.engine import new_memory
 from ui.sessions.connect import HeardMessages, code, listened, sentence
 from ui.tab import services
 

@@ -22,7 +22,7 @@ from memory_inspector.demo.conversations import FORGOTTEN_WORDS, MESSAGES, RECOR
 from memory_inspector.server import chat_turns
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.shipped_demo import reset_demo
-from ui.frame import scrubber
+from ui.frame import header
 from ui.parts import toasts
 from ui.tab import services
 from ui.tab.view import opened as opened_view
@@ -70,7 +70,7 @@ PAUSES = (
 
 def track():
     """The scrubber's turns with a flush, and those with a cut."""
-    data = scrubber.track(opened_view("demo"))
+    data = header.track(opened_view("demo"))
     return data["flushes"], data["cuts"]
 
 

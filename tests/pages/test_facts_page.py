@@ -19,8 +19,8 @@ from memory_core.planning import curation as plans
 from memory_core.store.tables import fact_table
 from memory_inspector.files.stores.memory_stores import PROGRAMS
 from memory_inspector.server.chat_turns import play
+from memory_inspector.server.engine import new_memory
 from memory_inspector.server.jobs import Job
-from memory_inspector.server.new_session import new_memory
 from memory_inspector.server.shipped_demo import demo_memory
 from ui.facts import fact_tab, review
 from ui.facts.fact_tab import FactSnapshot

@@ -6,12 +6,12 @@ import pytest
 from pages_driver import button, joined, menu, opened, press, session_picker, table, turn_picked
 
 from memory_core import delete_session
-from memory_core.sessions.session_log import SessionLog
+from memory_core.sessions.handle import SessionLog
 from memory_inspector.demo.conversations import FORGOTTEN_WORDS, MESSAGES
 from memory_inspector.server.chat_turns import play
+from memory_inspector.server.engine import new_memory, recorded_session
 from memory_inspector.server.jobs import Job
-from memory_inspector.server.new_session import new_memory, recorded_session
-from ui.frame import header, scrubber
+from ui.frame import header
 from ui.tab import drawing, services
 from ui.tab.view import View
 
@@ -26,7 +26,7 @@ def banner(app):
     assert ways_on in ([], ["Back to latest", "Branch from here"])
     if not ways_on:
         return None
-    track = scrubber.track(opened_view(app.session_state["session"], app.session_state["turn"]))
+    track = header.track(opened_view(app.session_state["session"], app.session_state["turn"]))
     assert track["past"]
     return f"**turn {track['shown']}** of {track['turns']}"
 

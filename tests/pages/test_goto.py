@@ -8,7 +8,7 @@ from pages_driver import menu, opened, session_picker
 
 from memory_core import ChatMessage, StaticMemoryBlock
 from memory_core.planning import curation as wish
-from memory_inspector.server.new_session import new_memory
+from memory_inspector.server.engine import new_memory
 from ui.frame.goto import places
 from ui.frame.keys import KEYS, SEARCH
 from ui.tab import services

@@ -9,7 +9,7 @@ from memory_core import ChatMessage, ConfigError, FactExtractionMemoryBlock, Mem
 from memory_core.models.protocols import Condensation, ExtractedFact, Extraction
 from memory_core.recipes import RECIPES
 from memory_inspector.demo.conversations import EXAMPLES
-from memory_inspector.server.new_session import new_memory
+from memory_inspector.server.engine import new_memory
 from memory_inspector.wording.event_sentences import Words, describe
 from ui.lab import tried_variants
 from ui.tab import services

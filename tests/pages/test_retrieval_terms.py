@@ -10,7 +10,7 @@ from pages_driver import dialog, joined, message_texts, opened, press
 
 from memory_core import ChatMessage, EmbedderError, Memory, NotFoundError
 from memory_core.events import ContextBuilt, Retrieved, numbers
-from memory_core.planning.boosts import BOOSTS, BoostWeights
+from memory_core.planning.retrieval_plan import BOOSTS, BoostWeights
 from ui.retrieval import detail, tried_search
 from ui.retrieval.tried_search import SearchPageState
 from ui.tab import services, state

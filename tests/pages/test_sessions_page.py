@@ -27,12 +27,12 @@ from memory_core.sessions.forgetting import data_of_user
 from memory_core.sessions.overview import overview
 from memory_core.store import writing
 from memory_inspector.files.files import export_chat_store, export_configuration
+from memory_inspector.recorder.attaching import refused_spans
 from memory_inspector.recorder.recording import attach, record_exchange
-from memory_inspector.recorder.refused_spans import refused_spans
 from memory_inspector.recorder.wire import Exchange
 from memory_inspector.server.chat_turns import play
+from memory_inspector.server.engine import new_memory
 from memory_inspector.server.jobs import Job
-from memory_inspector.server.new_session import new_memory
 from memory_inspector.upkeep.health import size_of
 from ui.parts import forgetting
 from ui.sessions import health

@@ -6,8 +6,8 @@ from pages_driver import joined, message_texts, opened, table
 from memory_core import ChatMessage
 from memory_core.events import FactAdded, FlushPlanned
 from memory_inspector.server.chat_turns import play
+from memory_inspector.server.engine import new_memory
 from memory_inspector.server.jobs import Job
-from memory_inspector.server.new_session import new_memory
 from memory_inspector.server.shipped_demo import demo_memory
 from ui.tab import services
 

@@ -9,8 +9,8 @@ from summary_fakes import Scribe
 
 from memory_core import ChatMessage, SummaryMemoryBlock
 from memory_core.planning.running_summary import sentences
+from memory_inspector.server.engine import new_memory
 from memory_inspector.server.jobs import Job
-from memory_inspector.server.new_session import new_memory
 from ui.blocks.block_text import rewrite, rewriting
 from ui.tab import services
 

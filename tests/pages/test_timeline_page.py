@@ -14,8 +14,8 @@ from memory_core.events import ContextBuilt, DeliveryDone, FactAdded, FlushPlann
 from memory_core.planning.curation import FactDraft
 from memory_inspector.palette import DARK, LIGHT
 from memory_inspector.server.chat_turns import play
+from memory_inspector.server.engine import new_memory
 from memory_inspector.server.jobs import Job
-from memory_inspector.server.new_session import new_memory
 from memory_inspector.wording.formatting import plain, short
 from ui.tab import services
 from ui.timeline import event_drawer

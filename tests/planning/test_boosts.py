@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core.errors import ConfigError
-from memory_core.planning.boosts import (
+from memory_core.planning.retrieval_plan import (
     BEST_OF_EPISODE,
     BOOSTS,
     EPISODE_GAP_HOURS,
@@ -17,12 +17,13 @@ from memory_core.planning.boosts import (
     PERSON,
     UNWRITTEN,
     BoostWeights,
+    Signals,
     Traits,
     begins_anew,
     boosts,
     informativeness,
+    plan_retrieval,
 )
-from memory_core.planning.retrieval_plan import Signals, plan_retrieval
 from memory_core.planning.speakers import Day, ParsedQuestion
 
 MAY_8 = 1683504000.0

@@ -9,7 +9,7 @@ from memory_core.engine.session import Session
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import FactDraft
 from memory_core.planning.fact_merging import Fact
-from memory_inspector.files.mirrored_facts import FACTS, MirroredFact, distinct, mirror_facts, plan_facts
+from memory_inspector.files.mirroring import FACTS, MirroredFact, distinct, mirror_facts, plan_facts
 
 KNOWN = {
     "scope": "session:s", "block": "b", "tokens": 1, "category": "other", "slot": None, "pinned": False,

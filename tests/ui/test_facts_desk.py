@@ -40,10 +40,10 @@ from memory_inspector.reading.fact_rows import (
     view_labels,
 )
 from memory_inspector.wording.marked_text import diff_pieces, markdown, source_pieces
-from ui.facts.fact_decisions import headline, lost, sums
 from ui.facts.fact_dialogs import outcome
 from ui.facts.fact_list import CHIP_COLOURS
 from ui.facts.fact_tab import source_of
+from ui.facts.facts_page import headline, lost, sums
 from ui.facts.review import in_turn, why_held
 from ui.parts.effect import describe, foreseen
 

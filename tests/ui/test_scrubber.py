@@ -6,7 +6,7 @@ from engine_fakes import HashEmbedder
 from memory_core import ChatMessage, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
 from memory_inspector.server.chat_turns import PLAY
 from memory_inspector.server.jobs import Job
-from ui.frame.scrubber import STEP_KINDS, place_of, steps_of, track
+from ui.frame.header import STEP_KINDS, place_of, steps_of, track
 from ui.tab.view import View, latest_moment, turn_at
 
 

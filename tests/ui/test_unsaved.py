@@ -1,7 +1,7 @@
 """Drafts of one process: the newest of each place, and not without end."""
 
-from memory_inspector.server import unsaved_texts
-from memory_inspector.server.unsaved_texts import UnsavedDrafts
+from memory_inspector.server import engine
+from memory_inspector.server.engine import UnsavedDrafts
 
 
 def test_a_place_holds_its_newest_draft_until_it_is_forgotten():
@@ -15,7 +15,7 @@ def test_a_place_holds_its_newest_draft_until_it_is_forgotten():
 
 
 def test_the_least_recently_typed_go_first(monkeypatch):
-    monkeypatch.setattr(unsaved_texts, "MAX_DRAFTS", 2)
+    monkeypatch.setattr(engine, "MAX_DRAFTS", 2)
     drafts = UnsavedDrafts()
     for name in ("A", "B", "A", "C"):
         drafts.keep((name,), name, 0)

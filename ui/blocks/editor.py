@@ -12,12 +12,11 @@ from memory_core.blocks import WITH_TEXT
 from memory_core.blocks.plugins import plugins
 from memory_core.curation.settings import agent_may_edit
 from memory_core.text import listed
-from memory_inspector.server.unsaved_texts import Place
-from memory_inspector.wording.block_kinds import Kind, free_name, kinds, make
+from memory_inspector.server.engine import Place
+from memory_inspector.wording.block_kinds import Kind, free_name, kinds, make, stored, unit_of
 from memory_inspector.wording.block_text import characters_used
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from memory_inspector.wording.settings import SETTINGS
-from memory_inspector.wording.unit_names import stored, unit_of
 from ui.blocks.block_text import draw_difference, draw_versions, restore, text_block
 from ui.parts import toasts
 from ui.parts.components import closing_buttons, dialog, drawer_actions, error_noticed, give_while_typing

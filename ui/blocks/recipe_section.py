@@ -18,9 +18,8 @@ from memory_inspector.reading.recipe_rows import (
     switched,
     title_of,
 )
-from memory_inspector.wording.block_kinds import kind_of
+from memory_inspector.wording.block_kinds import kind_of, units
 from memory_inspector.wording.formatting import count, plain, short
-from memory_inspector.wording.unit_names import units
 from ui.lab import tried_variants
 from ui.parts import toasts
 from ui.parts.components import (

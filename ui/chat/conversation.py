@@ -25,9 +25,8 @@ from memory_core.agent.loop import STEP
 from memory_core.events import Ref, SessionImported
 from memory_core.models.offline.responder import NAME
 from memory_inspector.server.chat_turns import ASKED, answers
-from memory_inspector.server.engine import Waiting
+from memory_inspector.server.engine import TRIP, Waiting
 from memory_inspector.server.jobs import Job
-from memory_inspector.server.new_session import TRIP
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.story import TurnLine, summaries
 from memory_inspector.wording.tool_call_text import Told, chat_line, pretty_json

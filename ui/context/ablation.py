@@ -9,10 +9,9 @@ import streamlit as st
 
 from memory_core import ConfigError, MemoryInspectorError
 from memory_core.events import Ref
-from memory_core.history.prompt import Entry, Prompt
-from memory_core.history.prompt_store import EDITABLE
+from memory_core.history.prompt import EDITABLE, Entry, Prompt
 from memory_core.models.protocols import ChatModel
-from memory_inspector.lab.ablation import AlteredPrompt, ask_both, question_without
+from memory_inspector.lab.value import AlteredPrompt, ask_both, question_without
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.prompt_text import part_name

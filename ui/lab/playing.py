@@ -22,8 +22,7 @@ from memory_inspector.lab.bisecting import smallest_limit
 from memory_inspector.lab.comparing import PlayOutcome, outcome_of
 from memory_inspector.lab.failure_patterns import MIN_CASES, Patterns, cases_of, compare
 from memory_inspector.lab.linting import Finding, findings
-from memory_inspector.lab.model_plays import CallCount, CountedModel, KeptOutputs, PlayedModel
-from memory_inspector.lab.playing import Played, Player
+from memory_inspector.lab.playing import CallCount, CountedModel, KeptOutputs, Played, PlayedModel, Player
 from memory_inspector.lab.probes import InPrompt, Probe, Verdict, evaluate
 from memory_inspector.lab.script import Script, script_of
 from memory_inspector.lab.striking import without

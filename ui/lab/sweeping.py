@@ -22,8 +22,7 @@ from memory_core.config import MAX_TOKENS
 from memory_core.errors import ConfigError
 from memory_core.events import Ref
 from memory_inspector.figures.lab_figures import OWN_MARK, front_figure, sweep_figure, value_words
-from memory_inspector.lab.probes import EvidenceInPrompt, InPrompt, NeverInPrompt, Probe
-from memory_inspector.lab.questions import Question, read_questions
+from memory_inspector.lab.probes import EvidenceInPrompt, InPrompt, NeverInPrompt, Probe, Question, read_questions
 from memory_inspector.lab.script import script_of
 from memory_inspector.lab.sweeping import (
     Axis,

@@ -9,7 +9,7 @@ import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError
 from memory_core.planning.context_plan import QUEUE
-from memory_inspector.lab.questions import Question
+from memory_inspector.lab.probes import Question
 from memory_inspector.lab.script import script_of
 from memory_inspector.lab.value import Arm, Value, percent, value_of
 from memory_inspector.lab.variants import Variant

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from streamlit.delta_generator import DeltaGenerator
 
 from memory_core import ConflictError, MemoryInspectorError
-from memory_inspector.server.unsaved_texts import Place
+from memory_inspector.server.engine import Place
 from memory_inspector.wording.formatting import ago, plain, tokens
 from memory_inspector.wording.settings import Setting
 from ui.parts import toasts

@@ -14,7 +14,7 @@ from memory_core.text import listed
 from memory_inspector.server.forget_receipt import receipt_for
 from memory_inspector.verification.receipts import ForgetReceipt
 from memory_inspector.wording.formatting import count, plain, short
-from memory_inspector.wording.impact_text import WORDS_SHOWN, beside, impact_rows, set_line, set_name
+from memory_inspector.wording.trace_text import WORDS_SHOWN, beside, impact_rows, set_line, set_name
 from ui.parts import toasts
 from ui.parts.components import ROW_PIXELS, closing_button, dialog, error_noticed, heading
 from ui.parts.effect import effect_sentence

@@ -9,8 +9,8 @@ from memory_core.events import Ref, RefKind
 from memory_core.text import told_apart
 from memory_core.tracing.overlooked import EmptySearch, Overlooked
 from memory_core.tracing.rule_words import SEARCH
+from memory_inspector.wording.block_kinds import stored, unit_of
 from memory_inspector.wording.formatting import count, plain, plural, short, tokens
-from memory_inspector.wording.unit_names import stored, unit_of
 from ui.parts.components import more_line
 from ui.tab import nav
 from ui.tab.view import View

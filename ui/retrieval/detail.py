@@ -24,9 +24,9 @@ from memory_inspector.reading.search_rows import (
     sum_rows,
     why,
 )
+from memory_inspector.wording.block_kinds import from_turn, stored, stored_plural
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.marked_text import Span, markdown, markdown_lines, source_pieces
-from memory_inspector.wording.unit_names import from_turn, stored, stored_plural
 from ui.parts import toasts
 from ui.parts.components import closing_buttons, dialog, error_noticed, heading
 from ui.parts.effect import draw_effect

@@ -13,9 +13,9 @@ from memory_core.events import BlockEdited
 from memory_core.messages import message_text
 from memory_core.retrieval.explain import Search
 from memory_inspector.reading.search_rows import SEARCHES, SIGNALS, changed_sentence
+from memory_inspector.wording.block_kinds import stored_plural
 from memory_inspector.wording.formatting import short
 from memory_inspector.wording.settings import SETTINGS
-from memory_inspector.wording.unit_names import stored_plural
 from ui.parts import toasts
 from ui.parts.effect import draw_effect
 from ui.parts.fields import change_settings, draw_setting

@@ -15,12 +15,12 @@ from memory_core.events import SessionImported
 from memory_core.recipes import RECIPES
 from memory_core.sessions.overview import Overview, overview
 from memory_inspector.demo.conversations import EXAMPLES, RECORDED_TURNS, TURNS
+from memory_inspector.server.engine import RECIPE, TOKEN_LIMIT, new_memory
 from memory_inspector.server.jobs import Job
-from memory_inspector.server.new_session import RECIPE, TOKEN_LIMIT, new_memory
 from memory_inspector.server.shipped_demo import DEMO_SESSION, reset_demo
+from memory_inspector.wording.block_kinds import common, stored_plural, units
 from memory_inspector.wording.event_sentences import Words, describe
 from memory_inspector.wording.formatting import count, plain, short, tokens
-from memory_inspector.wording.unit_names import common, stored_plural, units
 from ui.parts import toasts
 from ui.parts.components import closing_button, closing_buttons, dialog, error_noticed
 from ui.sessions.session_rows import branch_title, delete_question, named, users

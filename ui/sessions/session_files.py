@@ -25,15 +25,14 @@ from memory_inspector.files.files import (
     read_file,
 )
 from memory_inspector.files.graph_files import Form, write_graph
-from memory_inspector.files.import_state import import_with_state, token_limit
 from memory_inspector.files.openai_format import Conversation, Skipped
-from memory_inspector.lab.replay import PlayCost, play_cost
+from memory_inspector.files.stored import import_with_state, token_limit
+from memory_inspector.lab.sizes import PlayCost, play_cost
 from memory_inspector.server import chat_turns
-from memory_inspector.server.engine import Engine
+from memory_inspector.server.engine import Engine, new_config, recorded_session
 from memory_inspector.server.jobs import Job
-from memory_inspector.server.new_session import new_config, recorded_session
+from memory_inspector.wording.block_kinds import common, stored, unit_of
 from memory_inspector.wording.formatting import count, file_stem, plain, short, tokens
-from memory_inspector.wording.unit_names import common, stored, unit_of
 from ui.parts.components import dialog
 from ui.sessions import session_dialogs
 from ui.sessions.session_dialogs import one

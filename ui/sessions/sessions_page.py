@@ -13,7 +13,7 @@ from memory_core.events import SessionBranched, SessionImported, SessionRenamed,
 from memory_core.sessions.forgetting import outliving_users
 from memory_core.sessions.overview import Overview, overview
 from memory_inspector.reading.write_access import left_to_agent
-from memory_inspector.recorder.refused_spans import refused_spans
+from memory_inspector.recorder.attaching import refused_spans
 from memory_inspector.server.shipped_demo import DEMO_SESSION
 from memory_inspector.upkeep.health import Health
 from memory_inspector.wording.formatting import count, plain, short, tokens

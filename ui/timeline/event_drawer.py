@@ -25,6 +25,7 @@ from memory_inspector.lab.striking import SET_BY_PEOPLE, changes_without, may_be
 from memory_inspector.lab.variants import VariantChange
 from memory_inspector.reading.event_rows import GROUPS, MAX_FOLLOWED, by_whom, followable, label
 from memory_inspector.reading.outcomes import FlushOutcome, Given, flush_outcome
+from memory_inspector.wording.block_kinds import TURN
 from memory_inspector.wording.event_details import number_rows
 from memory_inspector.wording.event_sentences import (
     ERASED,
@@ -41,7 +42,6 @@ from memory_inspector.wording.event_sentences import (
 from memory_inspector.wording.event_sentences.event_words import ERASED_RELATION, named_in_log, words_in_log
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from memory_inspector.wording.terms import marked
-from memory_inspector.wording.unit_names import TURN
 from ui.lab import tried_variants
 from ui.parts.components import dialog, heading
 from ui.tab import drawing, nav, state

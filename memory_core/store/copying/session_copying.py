@@ -31,12 +31,16 @@ from memory_core.store.copying.copies import (
     SessionCopy,
     Stream,
     TextCopy,
+    Thing,
     VectorCopy,
     WordsCopy,
     hashes_of,
+    referred,
+    refers,
+    renumbered,
     streamed,
+    subjects,
 )
-from memory_core.store.copying.references import Thing, referred, refers, renumbered, subjects
 from memory_core.store.database import chunks
 from memory_core.store.direct_statements import insert_numbered
 from memory_core.store.erasing import (

@@ -16,7 +16,7 @@ from memory_core.errors import MessageError
 from memory_core.formats.any_message import read_messages
 from memory_core.limits import MAX_FILE_BYTES, Budget
 from memory_core.messages import ChatMessage
-from memory_inspector.files.json_values import read_json
+from memory_inspector.files.located_json import read_json
 from memory_inspector.files.mirroring import MirroredBlock, TextVersion
 from memory_inspector.files.stored import StoredConversation
 from memory_inspector.files.stores.framework_states import Read, adk_conversation, read_each, read_items, read_or_error

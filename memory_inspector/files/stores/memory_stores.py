@@ -19,7 +19,7 @@ from memory_core.planning.graph_changes import NamedRelation
 from memory_core.text import listed
 from memory_inspector.files.graph_files import graph_of, named_relations
 from memory_inspector.files.located_json import left_out, read_text
-from memory_inspector.files.mirrored_facts import MirroredFact
+from memory_inspector.files.mirroring import MirroredFact
 from memory_inspector.files.reference_memory import ReferenceMemory, read_reference_memory
 from memory_inspector.files.stores.sqlite_file import SQLITE_MAGIC, decoded, opened, quoted, tables_with
 

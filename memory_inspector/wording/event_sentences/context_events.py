@@ -19,6 +19,7 @@ from memory_core.events import (
 from memory_core.planning.context_plan import QUEUE
 from memory_core.text import listed
 from memory_core.tracing.rule_words import SEARCH, SearchNumbers
+from memory_inspector.wording.block_kinds import TURN, by_score, common, from_turn, stored
 from memory_inspector.wording.event_sentences.event_words import (
     ERASED,
     ERASED_RELATION,
@@ -31,7 +32,6 @@ from memory_inspector.wording.event_sentences.event_words import (
     turn_words,
 )
 from memory_inspector.wording.formatting import count, short, tokens
-from memory_inspector.wording.unit_names import TURN, by_score, common, from_turn, stored
 
 KNOWN = {
     "built": "built here",

@@ -29,8 +29,8 @@ from memory_core.messages import MEMORY_TOOLS, message_text
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.graph_rules import Graph
 from memory_core.retrieval.retrieval import StoredTurn
+from memory_inspector.wording.block_kinds import unit_of, units
 from memory_inspector.wording.formatting import count, short, tokens
-from memory_inspector.wording.unit_names import unit_of, units
 
 Tone = Literal["plain", "loss", "waiting"]
 

@@ -31,6 +31,7 @@ from memory_core.events import (
 )
 from memory_core.text import listed
 from memory_core.tracing.rule_words import NOTHING
+from memory_inspector.wording.block_kinds import common
 from memory_inspector.wording.event_sentences.event_words import (
     QUOTED,
     SAID,
@@ -45,7 +46,6 @@ from memory_inspector.wording.event_sentences.event_words import (
 )
 from memory_inspector.wording.formatting import count, short, tokens
 from memory_inspector.wording.settings import setting_words
-from memory_inspector.wording.unit_names import common
 
 # -- the session ---------------------------------------------------------------------------------
 
