@@ -17,7 +17,7 @@ CAPABILITIES = {
         "memory_core/limits.py memory_core/text.py memory_core/process.py memory_core/argument_checks.py",
     ),
     "Face of the engine, configuration, services": (
-        3_210,
+        3_220,
         "memory_core/memory.py memory_core/config.py memory_core/services.py memory_core/sessions/handle.py "
         "memory_core/sessions/__init__.py memory_core/engine/__init__.py memory_core/engine/session.py "
         "memory_core/engine/reconcile.py memory_core/sessions/overview.py memory_core/curation/__init__.py "
@@ -45,7 +45,7 @@ CAPABILITIES = {
         "memory_core/history/stores.py memory_core/store/log_rows.py",
     ),
     "Store: tables, transactions, SQLite and PostgreSQL": (
-        3_240,
+        3_230,
         "memory_core/store/__init__.py memory_core/store/database.py memory_core/store/tables.py "
         "memory_core/store/writing.py memory_core/store/direct_statements.py memory_core/store/leases.py "
         "memory_core/store/totals.py memory_core/store/block_rows.py "
@@ -198,7 +198,7 @@ CAPABILITIES = {
         2_430,
         "ui/blocks/*.py ui/settings_drawer.py memory_inspector/wording/block_*.py memory_inspector/wording/settings.py",
     ),
-    "Page Sessions, connect": (1_290, "ui/sessions/*.py"),
+    "Page Sessions, connect": (1_210, "ui/sessions/*.py"),
     "Frame, tab and parts of pages": (
         4_160,
         "app.py ui/__init__.py ui/frame/*.py ui/tab/*.py ui/parts/*.py pages/*.py memory_inspector/palette.py "

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from memory_core.events import KINDS
+from tests.walks import stays, walk
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCSTRINGS, VAGUE_NAMES, VAGUE_VARIABLES, REPEATED_MODULES = 0, 0, 35, 0
@@ -225,8 +226,19 @@ def numbers():
         # Comments are asked for, so they do not count: a limit on them would be met by leaving them out.
         "lines of the engine without those of comments": (sum(map(uncommented, files("memory_core"))), ENGINE_LINES),
         "files of the product": (len(files(*PRODUCT)), FILES),
+        **walks(),
         **budgets(),
     }
+
+
+def walks():
+    """The length of a reader's walk through one call, and the number of its modules."""
+    measured = {}
+    for name in ("put", "context"):
+        way = stays(walk(name))
+        measured[f"stays of a walk through {name}"] = (len(way), 40)
+        measured[f"modules of a walk through {name}"] = (len(set(way)), 14)
+    return measured
 
 
 def caption(file):

@@ -4,7 +4,7 @@ The planner decides (`planning.flush`); here its decision is applied and recorde
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 
 from sqlalchemy import Connection
@@ -174,8 +174,8 @@ def flush_queue(session: Session, w: Writing, trigger: Trigger) -> FlushPlan:
     queue = w.session.queue(config.accounting)
     # Counting turns takes a query, which only a limit of turns needs.
     turns = queued_turns(w.connection, session.id) if config.queue_turns is not None else 0
-    plan = plan_under(config, queue, _oldest(session, w), turns, trigger)
-    if not plan:
+    plan = plan_under(config, queue, oldest_queued(w, config.accounting), turns, trigger)
+    if not plan.leave:
         return plan
     w.session.flushes += 1
     archive(w, plan.leave, flush=w.session.flushes)
@@ -203,11 +203,6 @@ def flush_queue(session: Session, w: Writing, trigger: Trigger) -> FlushPlan:
     return plan
 
 
-def _oldest(session: Session, w: Writing) -> Iterator[SizedMessage]:
-    # A generator, as most puts need no flush: the connection is then not used, and the message is stored with the rest.
-    yield from oldest_queued(w.connection, session.id, session.config.accounting)
-
-
 def _queue_flushed(session: Session, w: Writing, attached: SessionBlock, seqs: Sequence[int]) -> None:
     """Schedule delivery of flushed messages to a block, except those it already received turn by turn."""
     heard = last_turn_heard(w.connection, session.id, attached.name) if w.session.turn_delivered else 0
@@ -228,7 +223,7 @@ def begin_turns(session: Session, w: Writing, attached: SessionBlock) -> None:
         return
     delivered = given_seqs(w.connection, session.id, attached.name)
     # Messages that left the queue earlier were delivered to the block by their flush.
-    queued = {message.seq for message in oldest_queued(w.connection, session.id, session.config.accounting)}
+    queued = {message.seq for message in oldest_queued(w, session.config.accounting)}
     due = [message.seq for message in complete if message.seq in queued - delivered] if attached.learns else []
     for first, last in ranges(due):
         queue_for(session, w, attached, "turn", range(first, last + 1))

@@ -4,7 +4,7 @@ import copy
 import json
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -31,7 +31,6 @@ from memory_core.store.writing import (
     LEARNERS,
     Clock,
     SessionState,
-    Version,
     Writing,
     read_existing,
     read_texts,
@@ -168,7 +167,7 @@ class Session:
         self.user_id: str | None = None
         self.config = MemoryConfig()
         self.blocks: tuple[SessionBlock, ...] = ()
-        self._loaded: Version | None = None
+        self._loaded: tuple[float, int] | None = None
         """Revision of `config` and `blocks`; None if they are still to be loaded."""
         self.tokenizer_fn = tokenizer_fn
         """The caller's own tokenizer, if it gave one."""
@@ -304,23 +303,19 @@ class Session:
         other.open()
         return other
 
-    def changing(self) -> AbstractContextManager[Writing]:
+    @contextmanager
+    def changing(self) -> Iterator[Writing]:
         """Open a writing transaction after loading what another process changed."""
-        return self.writing(refresh=True)
+        with self.writing() as w:
+            self.refresh(w)
+            yield w
 
     @contextmanager
-    def writing(
-        self, *, create: SessionState | None = None, patience: float | None = None, refresh: bool = False
-    ) -> Iterator[Writing]:
-        """Open a writing transaction on this session; see `memory_core.store.writing.writing`.
-
-        `refresh`: what another process changed is loaded first.
-        """
+    def writing(self, *, create: SessionState | None = None, patience: float | None = None) -> Iterator[Writing]:
+        """Open a writing transaction on this session; see `memory_core.store.writing.writing`."""
         config, blocks = self.config, self.blocks
         try:
             with writing(self.database, self.id, clock=self.clock, create=create, patience=patience) as w:
-                if refresh:
-                    self.refresh(w)
                 yield w
         except BaseException:
             # Values loaded inside were rolled back: restore the former ones, and load again at the next use.
@@ -347,7 +342,7 @@ class Session:
         if self._other_queue is not None:
             return self._other_queue
         # A flush takes rows away, a removal or other settings change the version, an accounting changes the sizes.
-        key = (state.flushes, state.version, self.config.accounting)
+        key = (state.flushes, _version(state), self.config.accounting)
         position, rows = self._queue
         if position != key:
             rows = ()
@@ -371,7 +366,7 @@ class Session:
             return state
         # A custom block's fields change with each delivery, without a new revision.
         learned = any(attached.record.type not in BUILT_IN for attached in self.blocks)
-        if learned or state.version != self._loaded:
+        if learned or _version(state) != self._loaded:
             self.load(connection, state)
         return state
 
@@ -384,12 +379,12 @@ class Session:
         words = read_texts(connection, state.scope, hashes)
         learners = json.loads(state.constructor).get(LEARNERS, {})
         self.blocks = tuple(self._attach(record, words, learners.get(record.name)) for record in records)
-        self._loaded = state.version
+        self._loaded = _version(state)
 
     def refresh(self, w: Writing) -> None:
         """Load configuration and blocks if another process changed them. For write transactions."""
         # The session's row is locked, so nothing can change between this comparison and the writing.
-        if w.session.version != self._loaded:
+        if _version(w.session) != self._loaded:
             self.load(w.connection, w.session)
         self.recount(w)
 
@@ -431,6 +426,11 @@ class Session:
             elif record.type not in BUILT_IN:
                 block.take_state(state)
         return SessionBlock(record=record, block=block, state=state, initial=initial, learner=learner)
+
+
+def _version(state: SessionState) -> tuple[float, int]:
+    """Return a value that changes with the configuration, and for a new session under a reused id."""
+    return state.created_at, state.revision
 
 
 def _unstored(block: Block) -> SessionBlock:

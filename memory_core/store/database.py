@@ -65,6 +65,7 @@ from memory_core.store.tables import (
     SCHEMA_VERSION,
     TABLES,
     collection_table,
+    content_table,
     prepare_for_postgresql,
     schema_table,
     session_table,
@@ -133,12 +134,16 @@ class Database:
         """Tenant whose rows are read and written; empty: the default one. See `store.tenants`."""
         # An in-memory SQLite database is one connection: its transactions take turns.
         self._turns = threading.RLock() if shared_connection else None
+        self.in_memory = shared_connection
+        """True for an SQLite database in memory, which only this process sees."""
         self.for_agents = not shared_connection
         """True if this process writes as an agent, so that an app only reads its sessions. False in an app, and for a
         database in memory, which no app can open."""
         self.noted: dict[str, float] = {}
         """Time of this process's last stored lease by session, in seconds since 1970; see `store.leases`."""
         self.is_sqlite = engine.dialect.name == "sqlite"
+        self.insert_texts = _insert_if_new(content_table, self.is_sqlite)
+        """Statement that stores texts; the text already stored under a hash is the same text."""
         self.settings = {SETTING: tenant} if tenant else {}
         """Settings of PostgreSQL, by name, that each transaction begins with."""
         self._pooled = not self.is_sqlite and is_pooled(engine.url)
@@ -278,11 +283,6 @@ class Database:
         return None if self._file is None or os.name != "posix" else self._file.with_name(f"{self._file.name}-derived")
 
     @property
-    def in_memory(self) -> bool:
-        """True for an SQLite database in memory, which only this process sees."""
-        return self._turns is not None
-
-    @property
     def url(self) -> str:
         """The URL without its password."""
         return self.engine.url.render_as_string(hide_password=True)
@@ -364,11 +364,7 @@ class Database:
     def insert_if_new(self, connection: Connection, table: Any, rows: list[dict[str, Any]]) -> None:
         """Insert rows whose primary key is new; leave existing rows unchanged."""
         if rows:
-            self.inserting_if_new(table).run(connection, *rows)
-
-    def inserting_if_new(self, table: Any) -> DirectStatement:
-        """Return the statement that inserts a row whose primary key is new."""
-        return _insert_if_new(table, self.is_sqlite)
+            _insert_if_new(table, self.is_sqlite).run(connection, *rows)
 
     def tenants(self) -> list[str]:
         """Return the names of all tenants, sorted; the default one, whose name is empty, first."""

@@ -14,7 +14,7 @@ from unicodedata import normalize
 from sqlalchemy import ColumnElement, Connection, LargeBinary, and_, bindparam, cast, func, or_, select, true, update
 
 from memory_core.events import MemoryStripped, MessageAdded
-from memory_core.messages import ChatMessage, MessageRole, MessageStatus, TextPart, independent
+from memory_core.messages import ChatMessage, MessageRole, MessageStatus, TextPart, content_hash, independent
 from memory_core.planning.flush import SizedMessage
 from memory_core.store.database import chunks
 from memory_core.store.tables import content_table, message_table
@@ -124,7 +124,7 @@ def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str, op
     session = w.session
     # The session has no user message yet.
     opening = opening or session.turns == 0
-    rows, seqs = [], []
+    seqs = []
     for new in messages:
         seq, role = session.next_seq, new.message.role
         session.next_seq += 1
@@ -142,43 +142,37 @@ def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str, op
             session.queue_messages += 1
             session.queue_content += new.tokens.content
             session.queue_reference += new.tokens.reference
-        content = w.store_text(new.json)
+        content = content_hash(new.json)
         # Ids of calls and results are kept in columns, so that planning a flush reads no texts.
         calls = [call.tool_call_id for call in new.message.tool_calls if call.tool_call_id]
-        rows.append(
-            {
-                "session_id": session.id,
-                "seq": seq,
-                "id": new.id,
-                "role": str(role),
-                "status": str(MessageStatus.ACTIVE),
-                "pinned": pinned,
-                "turn": session.turns,
-                "tokens": new.tokens.content,
-                "reference_tokens": new.tokens.reference,
-                "counter": counter,
-                "calls": json.dumps(calls) if calls else None,
-                "answers": new.message.tool_call_id if role is MessageRole.TOOL else None,
-                "content": content,
-                "at": w.now,
-            }
+        row = {
+            "session_id": session.id,
+            "seq": seq,
+            "id": new.id,
+            "role": str(role),
+            "status": str(MessageStatus.ACTIVE),
+            "pinned": pinned,
+            "turn": session.turns,
+            "tokens": new.tokens.content,
+            "reference_tokens": new.tokens.reference,
+            "counter": counter,
+            "calls": json.dumps(calls) if calls else None,
+            "answers": new.message.tool_call_id if role is MessageRole.TOOL else None,
+            "content": content,
+            "at": w.now,
+        }
+        added = MessageAdded(
+            seq=seq,
+            message_id=new.id,
+            role=str(role),
+            tokens=new.tokens.content,
+            reference_tokens=new.tokens.reference,
+            counter=counter,
+            content=content,
+            pinned=pinned,
         )
-        w.record(
-            MessageAdded(
-                seq=seq,
-                message_id=new.id,
-                role=str(role),
-                tokens=new.tokens.content,
-                reference_tokens=new.tokens.reference,
-                counter=counter,
-                content=content,
-                pinned=pinned,
-            )
-        )
-        if new.stripped:
-            w.record(MemoryStripped(seq=seq))
+        w.add_message(row, new.json, added, *([MemoryStripped(seq=seq)] if new.stripped else ()))
         seqs.append(seq)
-    w.add_messages(rows)
     return seqs
 
 
@@ -196,11 +190,14 @@ def hashes_by_seq(connection: Connection, session_id: str) -> dict[int, str]:
     return {row.seq: row.content for row in rows}
 
 
-def oldest_queued(connection: Connection, session_id: str, accounting: Accounting) -> Iterator[SizedMessage]:
-    """Yield the queue without pinned messages, oldest first, reading `PAGE` rows at a time."""
+def oldest_queued(w: Writing, accounting: Accounting) -> Iterator[SizedMessage]:
+    """Yield the queue without pinned messages, oldest first, reading `PAGE` rows at a time.
+
+    Nothing is read before the first is asked for, as most puts need no flush: their message is stored with the rest.
+    """
     after = 0
     while True:
-        rows = connection.execute(_OLDEST, {"session": session_id, "after": after}).all()
+        rows = w.connection.execute(_OLDEST, {"session": w.session.id, "after": after}).all()
         for row in rows:
             yield _sized(row, accounting)
         if len(rows) < PAGE:

@@ -33,9 +33,6 @@ Clock = Callable[[], float]
 LEARNERS = "learners"
 """Key in a session's constructor values: for each block, the model that a program passed to learn for it."""
 
-Version = tuple[float, int]
-"""Creation time of a session, and its revision."""
-
 
 @dataclass(slots=True)
 class SessionState:
@@ -72,11 +69,6 @@ class SessionState:
     @property
     def scope(self) -> str:
         return session_scope(self.id)
-
-    @property
-    def version(self) -> Version:
-        """Value that changes with the configuration, and for a new session under a reused id."""
-        return self.created_at, self.revision
 
     @property
     def messages(self) -> int:
@@ -192,9 +184,14 @@ class Writing:
             _INSERT_MESSAGES.run(self._connection, *rows)
         return self._connection
 
-    def add_messages(self, rows: Iterable[dict[str, object]]) -> None:
-        """Add rows to the messages; they are inserted when the transaction's connection is used, or at its end."""
-        self._messages += rows
+    def add_message(self, row: dict[str, object], words: str, *events: Event) -> None:
+        """Add a message: its row, its text under the hash that the row has as its content, and the events about it.
+
+        The row is inserted when the transaction's connection is used, or at the end.
+        """
+        self._contents[(self.session.scope, str(row["content"]))] = words
+        self._messages.append(row)
+        self.record(*events)
 
     def record(self, *events: Event, actor: Actor = "engine") -> None:
         """Add events to the session's log, in order.
@@ -253,7 +250,7 @@ class Writing:
             steps = (
                 (_INSERT_MESSAGES, self._messages),
                 # 1. Texts before the events that name them.
-                (self.database.inserting_if_new(content_table), contents),
+                (self.database.insert_texts, contents),
                 # 2. Events in the order they were recorded. Their ids are positions of the log, given under the
                 #    session's lock, so that no other transaction's events of this session come in between.
                 (_INSERT_EVENTS, self._events),
@@ -308,7 +305,9 @@ def writing(
         # 4. Last, as this process remembers it: after a failure above it must not count as stored.
         if session.deleted_at is None:
             note_agent(database, connection, session_id, transaction.now)
-    database.notifications.send(session_id, *([DELIVERIES] if transaction.due else []))
+    # On SQLite others look at the file itself.
+    if not database.is_sqlite:
+        database.notifications.send(session_id, *([DELIVERIES] if transaction.due else []))
 
 
 def read_session(connection: Connection, session_id: str, *, lock: bool = False) -> SessionState | None:
