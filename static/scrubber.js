@@ -1,4 +1,4 @@
-// The scrubber under the header: a track of all turns with their flushes and cuts. Told to by ui/scrubber.py.
+// The scrubber under the header: a track of all turns with their flushes and cuts. Told to by ui/frame/header.py.
 // It moves at once and tells the app where it is: while it is dragged some times a second, and in the end.
 
 const BUSY = "input, textarea, select, [contenteditable=true], [role=slider], [role=grid], [role=radiogroup], [role=tablist], [role=listbox], [role=combobox]";

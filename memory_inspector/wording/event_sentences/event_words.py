@@ -86,7 +86,7 @@ class Words:
     entities: Mapping[int, str] = field(default_factory=dict)
     """Names of entities by id."""
     units: Mapping[str, str] = field(default_factory=dict)
-    """Noun for the stored units of each vector block, by the block's name; see `unit_names`."""
+    """Noun for the stored units of each vector block, by the block's name; see `block_kinds`."""
 
 
 def context_of(event: FactsExtracted | RelationsExtracted) -> str:
