@@ -1256,7 +1256,8 @@ class ContextBuilt(Event, family="prompts"):
     pinned_tokens: int
     parts: tuple[WithRefs, ...]
     """Per block: name, priority, asked, granted, and the `refs` included, in order. If the block has them, also
-    `layout`, and `marks` of former values (see `planning.former_values.stored_marks`)."""
+    `layout`, `marks` of former values (see `planning.former_values.stored_marks`), and `notes`: each text after the
+    words of some items, with their refs."""
     cuts: tuple[WithRefs, ...]
     """Cuts in the order they were made: part, rule, refs, tokens, over_before."""
     asked: int

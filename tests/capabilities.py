@@ -31,13 +31,13 @@ CAPABILITIES = {
         "memory_core/sessions/recorded_conversation.py",
     ),
     "Context, its plan and past prompts": (
-        2_520,
+        2_540,
         "memory_core/engine/context.py memory_core/engine/next_prompt.py memory_core/planning/__init__.py "
         "memory_core/planning/context_plan.py memory_core/planning/rendering.py memory_core/planning/core_memory.py "
         "memory_core/history/context_pieces.py memory_core/history/prompt*.py memory_core/sessions/preview.py",
     ),
     "Log, its events and what is rebuilt from it": (
-        3_730,
+        3_740,
         "memory_core/events.py memory_core/history/*_slice.py memory_core/history/learned_slices.py "
         "memory_core/history/contexts.py memory_core/history/projection.py memory_core/history/__init__.py "
         "memory_core/history/by_turn.py memory_core/history/log.py "

@@ -175,6 +175,8 @@ class Content:
     """Layout of the items, if the block has several layouts; recorded, so that a past context can be laid out again."""
     marks: tuple[StoredMark, ...] = ()
     """Marks of former values beside messages and facts, recorded with the context."""
+    notes: Mapping[Ref, str] = field(default_factory=dict)
+    """Text after an item's stored words, such as the day of a fact; recorded, as it may be another one later."""
 
 
 @dataclass(frozen=True)

@@ -325,18 +325,21 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     ) -> Content:
         items = tuple(self._item(fact, reading, marks) for fact in facts)
         refs = [ref for fact in facts if (ref := Ref.of("fact", fact.id)) in marks]
-        return Content(items, order, marks=tuple(marks[ref].as_stored(ref) for ref in refs))
+        notes = {Ref.of("fact", fact.id): note for fact in facts if (note := self._note(fact))}
+        return Content(items, order, marks=tuple(marks[ref].as_stored(ref) for ref in refs), notes=notes)
 
     def _item(self, fact: Fact, reading: ReadContext, marks: Mapping[Ref, FormerMark]) -> Item:
-        text = prompt_words(fact.text, fact.metadata)
-        if self.show_dates:
-            text = f"{text} ({confirmed_on(fact.confirmed_at)})"
+        text = f"{fact.text}{self._note(fact)}"
         # With a note, a date or a mark after the text, its tokens are counted anew.
         ref = Ref.of("fact", fact.id)
         mark = marks[ref].text() if ref in marks else ""
         words = marked_text(text, mark)
         tokens = fact.tokens if words == fact.text else None
         return Item(ref, words, fact_parts(text, reading.safe, mark), tokens=tokens)
+
+    def _note(self, fact: Fact) -> str:
+        """Return what a prompt says after a fact's words; empty for most facts."""
+        return prompt_words("", fact.metadata) + (f" ({confirmed_on(fact.confirmed_at)})" if self.show_dates else "")
 
     def prepare_write(self, batch: Batch) -> PendingWrite:
         scope = scope_of(self.scope, batch.session_id, batch.user_id, self.name)

@@ -314,6 +314,7 @@ class RowChecks:
             raise WrongRowError(f"data.{first_problem(error)}") from error
         _require(event.known in get_args(Knowledge), "data.known is no way in which a prompt is known")
         refs = [ref for group in (*event.parts, *event.cuts) for ref in group["refs"]]
+        refs += [ref for part in event.parts for _, noted in part.get("notes", ()) for ref in noted]
         # Counted before runs are expanded: a short text may stand for millions of items.
         held = sum(last - first + 1 for _, first, last in runs(refs))
         _require(held <= MAX_NUMBERED, "data: it names too many things")
@@ -416,6 +417,9 @@ class _LayoutPart(_Strict):
     granted: int
     refs: tuple[Annotated[str, AfterValidator(_ref)], ...]
     marks: tuple[tuple[_Marked, MarkKind, _Present | None, Count], ...] = ()
+    notes: tuple[
+        tuple[Annotated[str, Field(max_length=80)], tuple[Annotated[str, AfterValidator(_ref)], ...]], ...
+    ] = ()
 
 
 class _Cut(_Strict):

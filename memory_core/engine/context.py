@@ -541,6 +541,7 @@ def _record(session: Session, context: Context, layout: _Layout, section: str | 
                     }
                     | ({"layout": read[part.name].layout} if read[part.name].layout else {})
                     | ({"marks": read[part.name].marks} if read[part.name].marks else {})
+                    | ({"notes": _stored_notes(read[part.name].notes)} if read[part.name].notes else {})
                     for part in plan.granted
                 ),
                 cuts=tuple(
@@ -572,6 +573,14 @@ def _record(session: Session, context: Context, layout: _Layout, section: str | 
             )
         )
         w.record(*events)
+
+
+def _stored_notes(notes: Mapping[Ref, str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return each note once, with the items that have it."""
+    refs: dict[str, list[Ref]] = {}
+    for ref, note in notes.items():
+        refs.setdefault(note, []).append(ref)
+    return [(note, compact(noted)) for note, noted in refs.items()]
 
 
 def _warn(session: Session, layout: _Layout, failures: Mapping[str, BaseException]) -> None:

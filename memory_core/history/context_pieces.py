@@ -183,6 +183,8 @@ class PieceReader:
     missing: dict[str, None] = field(default_factory=dict)
     """Hashes of erased words."""
     _decoded: dict[int, ChatMessage | None] = field(default_factory=dict)
+    _notes: dict[str, dict[Ref, str]] = field(default_factory=dict)
+    """Notes after items, by the name of their part."""
 
     def text(self, key: str) -> str | None:
         result = self.words(key)
@@ -224,8 +226,8 @@ class PieceReader:
             text = None if fact is None else self.text(fact.content)
             if fact is None or text is None:
                 return None
-            mark = self._mark(stored_marks(part).get(ref))
-            tokens = None if mark else fact.tokens
+            mark, note = self._mark(stored_marks(part).get(ref)), self.note(ref, part)
+            text, tokens = f"{text}{note}", None if mark or note else fact.tokens
             return Item(ref, marked_text(text, mark), fact_parts(text, self._safe, mark), tokens=tokens)
         if ref.kind == "relation":
             sentence = self._relation_sentence(number)
@@ -244,6 +246,16 @@ class PieceReader:
         tokens = None if any(marks) else unit.tokens
         span = self._span(unit) if layout.endswith(SPACED) else None
         return Item(ref, unit_words(heard, marks), parts_of(heard, self._safe, marks), tokens=tokens, span=span)
+
+    def note(self, ref: Ref, part: Mapping[str, Any]) -> str:
+        """Return what the prompt said after an item's words; empty for nothing."""
+        if "notes" not in part:
+            return ""
+        # Spread once: a part may hold hundreds of items.
+        if (notes := self._notes.get(part["name"])) is None:
+            notes = {noted: note for note, refs in part["notes"] for noted in spread(refs)}
+            self._notes[part["name"]] = notes
+        return notes.get(ref, "")
 
     def _span(self, unit: StoredUnit) -> Span:
         """Return the first and the last message of a unit that still has its words."""

@@ -74,7 +74,7 @@ class Entry:
     origin: tuple[str, int] | None = None
     """Session and turn of a stored turn from another session of the user; otherwise None."""
     unmarked: str | None = None
-    """Text without the mark of a former value (see `planning.former_values`); None if the item has no mark."""
+    """Text without a note or the mark of a former value (`planning.former_values`) after it; None if it has neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +348,8 @@ class _Reading:
         )
 
     def _unmarked(self, ref: Ref, part: Mapping[str, Any]) -> str | None:
-        item = self.reader.item(ref, {}) if ref in stored_marks(part) else None
+        changed = ref in stored_marks(part) or self.reader.note(ref, part)
+        item = self.reader.item(ref, {}) if changed else None
         return None if item is None else item.words
 
     def _origin(self, ref: Ref) -> tuple[str, int] | None:

@@ -188,6 +188,35 @@ def test_facts_of_the_user_are_read_as_they_were_then_whichever_session_changed_
     assert part(newer, "about").included[0].words == "note 0 was lost"
 
 
+def test_a_fact_is_read_with_the_day_and_the_request_that_the_prompt_had_after_it(tmp_path):
+    day, clock = 86_400.0, iter(range(1_000_000))
+
+    def at():
+        return 1_790_000_000 + next(clock) * day
+
+    about = FactExtractionMemoryBlock(name="about", llm=NoteExtractor(), show_dates=True, priority=1)
+    memory = open_memory("dated", database_uri=on_file(tmp_path), memory_blocks=[about], clock=at, token_limit=400)
+    for number in range(6):
+        memory.put(note(number))
+    memory.flush(all=True)
+    first, second, *_ = memory.facts.read("about")
+    memory.facts.ask(second.id)
+    context, prompt = built(memory)
+    words = [entry.words for entry in part(prompt, "about").included]
+    assert prompt.messages == context.messages
+    assert words[0].startswith(f"{first.text} (confirmed ") and "(ask if this is still true) (confirmed " in words[1]
+    tokens = sum(entry.tokens for entry in part(prompt, "about").included)
+    assert tokens == part(prompt, "about").granted
+
+    memory.put(note(0))  # confirms it, on a later day
+    memory.flush(all=True)
+    memory.facts.edit(second.id, "note 1 was lost")
+    assert memory.log.prompt(prompt.record) == prompt
+    copy = memory.branch(max(memory.log.history().turns))
+    (record,) = copy.events(kinds=("context_built",), limit=1, newest_first=True)
+    assert [entry.words for entry in part(copy.log.prompt(record), "about").included] == words
+
+
 def test_words_that_were_erased_since_are_missing_and_said_to_be():
     memory = notes(8, blocks=[VectorMemoryBlock(name="turns", embed_model=HashEmbedder(), priority=1)])
     _, before = built(memory)

@@ -420,15 +420,17 @@ def _refs(refs: Sequence[str], to: Renumber) -> tuple[str, ...]:
     )
 
 
-def _marks(part: Mapping[str, Any], to: Renumber) -> dict[str, Any]:
-    """Return the marks of former values in a part of a prompt with new ids."""
-    if "marks" not in part:
-        return {}
-    renamed = [
-        [*_refs([beside], to), kind, None if now is None else _refs([now], to)[0], turn]
-        for beside, kind, now, turn in part["marks"]
-    ]
-    return {"marks": renamed}
+def _beside(part: Mapping[str, Any], to: Renumber) -> dict[str, Any]:
+    """Return the marks of former values and the notes in a part of a prompt with new ids."""
+    renamed: dict[str, Any] = {}
+    if "marks" in part:
+        renamed["marks"] = [
+            [*_refs([beside], to), kind, None if now is None else _refs([now], to)[0], turn]
+            for beside, kind, now, turn in part["marks"]
+        ]
+    if "notes" in part:
+        renamed["notes"] = [[note, list(_refs(refs, to))] for note, refs in part["notes"]]
+    return renamed
 
 
 def _walk(hint: Any) -> Walk | None:
@@ -455,7 +457,7 @@ def _walk(hint: Any) -> Walk | None:
 def _named(means: Any) -> Walk:
     """Return a walk for a reference type of `memory_core.events`, by its annotation."""
     if means == "refs":
-        return lambda value, to: {**value, "refs": list(_refs(value["refs"], to)), **_marks(value, to)}
+        return lambda value, to: {**value, "refs": list(_refs(value["refs"], to)), **_beside(value, to)}
     if isinstance(means, str):
         return lambda value, to: to(cast(Thing, means), value)
     return lambda value, to: {
