@@ -169,6 +169,13 @@ class CutRule:
     whole: str = ""
     """Reason why more was removed than needed; empty where pieces are cut."""
     label: str = "Cut, priority {priority}"
+    event: str = ""
+    """Template of what was left out, with the part and its tokens; empty where the pieces are named."""
+
+    @property
+    def by_priority(self) -> bool:
+        """True if the part was chosen by its priority."""
+        return "{priority}" in self.label
 
 
 _OVER = "the prompt was {over} over, and"
@@ -177,11 +184,12 @@ _TRIMMED = CutRule(f"Cut in turn {{turn:,}}: {_OVER} {{part}} is cut {{order}}."
 CUTS = _Rows({
     "over_share": CutRule(
         f"Cut in turn {{turn:,}}: {_OVER} {{part}} asked for more than its share.",
-        "above the block's share", label="Above the block's share"),
+        "above the block's share", label="Above the block's share",
+        event="{tokens} that {part} asked for above its share were left out"),
     "trimmed": _TRIMMED,
     "dropped": CutRule(
         f"Cut in turn {{turn:,}}: {_OVER} {{part}} is cut {{order}}, as a whole.",
-        "the whole block", "this block is cut whole"),
+        "the whole block", "this block is cut whole", event="all of {part} ({tokens}) was left out"),
     "own_truncation": CutRule(
         f"Cut in turn {{turn:,}} by {{part}} itself: {_OVER} it is cut {{order}}.",
         "the block shortened itself", "the block shortens itself"),

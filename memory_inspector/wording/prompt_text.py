@@ -126,8 +126,9 @@ def _what_went(cut: PromptCut) -> str:
         # Entries of the queue are messages; turns are counted by their numbers.
         turns = len({entry.turn for entry in cut.entries})
         return f"{CUTS[cut.rule].removed}: {count(turns, 'turn')}, {count(len(cut.entries), 'message')}"
-    if cut.rule in ("own_truncation", "dropped"):
-        return CUTS[cut.rule].removed
+    rule = CUTS[cut.rule]
+    if rule.whole:
+        return rule.removed
     kind = kind_of(cut.part.kind)
     if cut.part.kind == "vector":
         pieces = _turns(cut.entries)
@@ -135,8 +136,8 @@ def _what_went(cut: PromptCut) -> str:
         pieces = _named(cut.entries, kind.noun)
     else:
         pieces = count(len(cut.entries), kind.noun)
-    if cut.rule == "over_share":
-        pieces = f"{CUTS[cut.rule].removed}, {pieces}"
+    if rule.event:
+        pieces = f"{rule.removed}, {pieces}"
     return f"{kind.cut}: {pieces}" if kind.cut else pieces
 
 

@@ -204,7 +204,8 @@ def test_a_fact_is_read_with_the_day_and_the_request_that_the_prompt_had_after_i
     context, prompt = built(memory)
     words = [entry.words for entry in part(prompt, "about").included]
     assert prompt.messages == context.messages
-    assert words[0].startswith(f"{first.text} (confirmed ") and "(ask if this is still true) (confirmed " in words[1]
+    assert words[0].startswith(f"{first.text} (confirmed ")
+    assert "(ask if this is still true) (confirmed " in words[1]
     tokens = sum(entry.tokens for entry in part(prompt, "about").included)
     assert tokens == part(prompt, "about").granted
 

@@ -414,6 +414,14 @@ SENTENCES = [
         "Cut 56 of 335 tokens from Earlier turns and 14 of 126 from Facts: the largest priority number goes first",
     ),
     (
+        built(cuts=({**FACTS, "rule": "over_share"},)),
+        "Cut 14 of 126 tokens from Facts: above the block's share",
+    ),
+    (
+        built(cuts=({**FACTS, "rule": "over_share"}, TURNS)),
+        "Cut 14 of 126 tokens from Facts and 56 of 335 from Earlier turns: priority 2 goes first",
+    ),
+    (
         built(cuts=(QUEUE,)),
         "Left 2 oldest turns, 120 tokens, out of the prompt: what is never cut is over the limit",
     ),

@@ -18,7 +18,7 @@ from memory_core.events import (
 )
 from memory_core.planning.context_plan import QUEUE
 from memory_core.text import listed
-from memory_core.tracing.rule_words import SEARCH, SearchNumbers
+from memory_core.tracing.rule_words import CUTS, SEARCH, SearchNumbers
 from memory_inspector.wording.block_kinds import TURN, by_score, common, from_turn, stored
 from memory_inspector.wording.event_sentences.event_words import (
     ERASED,
@@ -150,11 +150,18 @@ def _cuts(event: ContextBuilt) -> str:
     left_out = [_left_out(cut) for cut in event.cuts if cut["part"] == QUEUE]
     if not sentences:
         return f"Left {listed(left_out)} out of the prompt: what is never cut is over the limit"
-    # Cuts are in the order in which they were made.
-    first = parts.get(str(blocks[0]["part"]), {}).get("priority", "?")
-    which = "largest" if event.truncation_order == "largest_first" else "smallest"
-    why = f"priority {first} goes first" if len(sentences) == 1 else f"the {which} priority number goes first"
+    why = _order(event, blocks)
     return f"Cut {listed(sentences)}: {why}" + (f". Left {listed(left_out)} out as well" if left_out else "")
+
+
+def _order(event: ContextBuilt, blocks: Sequence[Mapping[str, Any]]) -> str:
+    """Return why these blocks were cut before others; cuts are in the order in which they were made."""
+    chosen = [str(cut["part"]) for cut in blocks if CUTS[cut["rule"]].by_priority]
+    if not chosen:
+        return CUTS[str(blocks[0]["rule"])].removed
+    if len(chosen) == 1:
+        return f"priority {next((p['priority'] for p in event.parts if p['name'] == chosen[0]), '?')} goes first"
+    return f"the {'largest' if event.truncation_order == 'largest_first' else 'smallest'} priority number goes first"
 
 
 def _left_out(cut: Mapping[str, Any]) -> str:
@@ -170,16 +177,13 @@ def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words)
     if part == QUEUE:
         what = f"its {count(len(refs), 'oldest turn')} ({size})" if len(refs) > 1 else f"its oldest turn ({size})"
         return Line("content_cut", f"{why} {what} {_queue_cut(len(refs))}", "loss")
-    if cut["rule"] == "dropped":
+    if event := CUTS[cut["rule"]].event:
         return Line(
-            "content_cut", f"{why} all of {short(part)} ({size}) {_queue_cut(1)}", "loss", _cut_words(refs, words)
+            "content_cut", f"{why} {event.format(part=short(part), tokens=size)}", "loss", _cut_words(refs, words)
         )
     scores = {number: score for event in recalled for number, _, _, score, _ in event.candidates}
     # Lowest score first, as they were cut; a score that was not recorded is below all recorded ones.
     gone = sorted(numbers(refs, "unit"), key=lambda number: scores.get(number, 0))
-    if cut["rule"] == "over_share":
-        above = f"{size} that {short(part)} asked for above its share"
-        return Line("content_cut", f"{why} {above} were left out", "loss", _cut_words(refs, words))
     if not gone:
         # Pieces that are no stored turns: facts, relations or sentences.
         far = ", farthest from the question first" if any(ref.kind == "relation" for ref in refs) else ""
