@@ -46,7 +46,7 @@ NothingReason = Literal[
 - `undated`: it depends on a date such as "soon", or on "tomorrow" in a message without a time
 """
 
-# Types of fields with ids, which each database assigns itself: `store.copying.references` reads them.
+# Types of fields with ids, which each database assigns itself: `store.copying.copies` reads them.
 FactId = Annotated[int, "facts"]
 UnitId = Annotated[int, "vectors"]
 DeliveryId = Annotated[int, "deliveries"]

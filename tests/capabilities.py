@@ -81,7 +81,7 @@ CAPABILITIES = {
         "memory_inspector/server/people.py memory_inspector/reading/write_access.py ui/tab/people.py",
     ),
     "Blocks: base, fixed text, plug-ins": (
-        1_370,
+        1_380,
         "memory_core/blocks/__init__.py memory_core/blocks/base.py "
         "memory_core/blocks/nothing_learned.py memory_core/blocks/plugins.py "
         "memory_core/blocks/static.py memory_core/planning/learning_outcomes.py",

@@ -15,7 +15,7 @@ from tests.walks import stays, walk
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCSTRINGS, VAGUE_NAMES, VAGUE_VARIABLES, REPEATED_MODULES = 0, 0, 35, 0
-PAIRS, LINES_PER_COMMENT, SHARED_CLASSES, ROOMS, ENGINE_LINES, FILES = 88, 17, 2, 15, 54_680, 459
+PAIRS, LINES_PER_COMMENT, SHARED_CLASSES, ROOMS, ENGINE_LINES, FILES = 88, 17, 2, 15, 54_670, 459
 """The numbers that were reached: a change that lowers one lowers it here, and none raises it."""
 
 KINDS_BY_NAME = {event.__name__: kind for kind, event in KINDS.items()}

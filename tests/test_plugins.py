@@ -112,10 +112,12 @@ def test_a_plug_in_may_use_a_former_name_for_something_of_its_own():
         ("models.base", "memory_core.models.base is now memory_core.models.protocols"),
         ("store.vector_index", "memory_core.store.vector_index is now memory_core.vectors.vector_index"),
         ("sessions.retention", "memory_core.sessions.retention is now memory_inspector.upkeep.retention"),
+        ("history.replay", "memory_core.history.replay is now memory_inspector.lab.sizes"),
+        ("durations", "memory_core.durations is now memory_core.process"),
         ("testing.block_promises", "memory_core.testing is now memory_inspector.checks"),
         ("interop.bundle", "memory_core.interop is now memory_inspector.files (bundles: memory_core.bundles)"),
     ],
-    ids=["renamed", "moved", "moved out", "moved with its package", "split"],
+    ids=["renamed", "moved", "moved out", "merged elsewhere", "merged", "moved with its package", "split"],
 )
 def test_a_plug_in_that_imports_a_module_by_its_former_name_is_told_the_new_one(former, says, tmp_path, monkeypatch):
     name = former.replace(".", "_")

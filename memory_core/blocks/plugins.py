@@ -33,7 +33,6 @@ FORMER_NAMES = {
 }
 """Present names of `BaseMemoryBlock` attributes, by their names in earlier versions."""
 
-
 FORMER_MODULES = {
     "blocks.markup": "planning.rendering",
     "blocks.vector_parts": "blocks.vector",
@@ -41,6 +40,7 @@ FORMER_MODULES = {
     "curation.facts": "curation.fact_desk",
     "curation.graph": "curation.graph_desk",
     "curation.summary": "curation.block_desks",
+    "durations": "process",
     "engine.durations": "process",
     "formats.message_times": "messages",
     "history.facts": "history.fact_evidence",
@@ -73,6 +73,7 @@ FORMER_MODULES = {
     "store.messages": "store.message_rows",
     "store.model_outputs": "store.delivery_rows",
     "store.pieces": "store.writing",
+    "store.references": "store.copying.copies",
     "store.summaries": "store.block_rows",
     "store.vectors": "store.vector_rows",
     "store.words": "store.text_erasing",
@@ -86,12 +87,15 @@ FORMER_ROOMS = {
     "adapters": "memory_inspector.adapters",
     "attach": "memory_inspector.recorder",
     "coding": "memory_inspector.coding",
+    "formats.json_values": "memory_inspector.files.located_json",
+    "history.rebuild": "memory_inspector.checks.simulation",
+    "history.replay": "memory_inspector.lab.sizes",
     "interop": "memory_inspector.files (bundles: memory_core.bundles)",
     "lab": "memory_inspector.lab",
     "testing": "memory_inspector.checks",
     "verification": "memory_inspector.verification",
 }
-"""Present names of packages of `memory_core` that left it."""
+"""Present names of packages and modules that left `memory_core`."""
 
 
 @dataclass(frozen=True, slots=True)

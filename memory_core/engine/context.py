@@ -323,8 +323,10 @@ def _shown(session: Session) -> tuple[Sequence[QueueRow], Quarantine]:
     with session.database.read() as connection:
         state = session.keep_up(connection)
         rows, quarantine = session.queue(connection, state), session.quarantine(connection, state)
+    if not quarantine.messages:
+        return rows, quarantine
     withheld = quarantine.seqs(session.id)
-    return [row for row in rows if row.sized.seq not in withheld] if withheld else rows, quarantine
+    return [row for row in rows if row.sized.seq not in withheld], quarantine
 
 
 def _read_blocks(

@@ -413,7 +413,7 @@ class ModelOutputRow(SQLModel, table=True):
     """Hash of the model's name and of its input."""
     at: float
     data: str = Field(sa_column=Column(Text, nullable=False))
-    """Answer and cost of the call (`store.model_outputs.StoredOutput`), as JSON."""
+    """Answer and cost of the call (`store.delivery_rows.StoredOutput`), as JSON."""
 
 
 def _table(row: type[SQLModel]) -> Table:

@@ -178,7 +178,7 @@ def sweep(
     """Plan every pair of values; None once `cancelled`.
 
     `watched` has the carriers of each item (`Memory.trace.carriers`), `probes` those of a probe's phrase or messages.
-    `questions` is the number of recall questions, which need a replay (`questions.Question`).
+    `questions` is the number of recall questions, which need a replay (`probes.Question`).
 
     Raises:
         ConfigError: See `check_size`.
