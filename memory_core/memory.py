@@ -359,9 +359,7 @@ class Memory:
         with measured("put", self._session.database.tenant), self._session.changing() as w:
             seqs, plan = queue.put(self._session, w, new, named=message_ids is not None, whole=whole, end_turn=end_turn)
         # After the commit: blocks learn from what is stored, and may take long.
-        return Receipt(
-            tuple(seqs), plan if plan.leave else None, delivery.serve_put(self._session, wait), plan.tokens_left
-        )
+        return self._receipt(seqs, plan, wait)
 
     def flush(self, all: bool = False, *, wait: bool = True) -> Receipt:
         """Move one batch out of the queue by the usual boundary rules, whatever its size.
@@ -374,7 +372,7 @@ class Memory:
                 queue.queue_turns(self._session, w, closing=True)
                 queue.queue_session_end(self._session, w)
                 w.record(SessionClosed())
-        return Receipt((), plan if plan.leave else None, delivery.serve_put(self._session, wait), plan.tokens_left)
+        return self._receipt((), plan, wait)
 
     def set(self, messages: Sequence[GivenMessage], *, archive: bool = False) -> Receipt:
         """Replace the queue; the archive and what was learned stay, unless `archive`. Then flush.
@@ -412,14 +410,17 @@ class Memory:
             seqs += queue.add(self._session, w, prepared[same:], opening=opening)
             plan = queue.flush_queue(self._session, w, "over_budget")
             queue.queue_turns(self._session, w)
-        receipt = Receipt(
-            tuple(seqs), plan if plan.leave else None, delivery.serve_put(self._session, True), plan.tokens_left
-        )
+        receipt = self._receipt(seqs, plan, wait=True)
         # After the commit: until then the old words are still valid.
         if archive:
             self._session.database.forget_log()
             _forget_copies(self._session, emptied)
         return receipt
+
+    def _receipt(self, seqs: Sequence[int], plan: FlushPlan, wait: bool) -> Receipt:
+        """Let blocks learn what became due, and return what was done."""
+        served = delivery.serve_put(self._session, wait)
+        return Receipt(tuple(seqs), plan if plan.leave else None, served, plan.tokens_left)
 
     def reset(self, status: MessageStatus | str | None = None, *, user_memory: bool = False) -> None:
         """Forget messages (None: all) and what was learned from them alone.

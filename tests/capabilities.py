@@ -134,7 +134,7 @@ CAPABILITIES = {
     ),
     "Formats of messages": (1_340, "memory_core/formats/*.py"),
     "Trace and its fixes, watched, overlooked": (
-        5_960,
+        5_950,
         "memory_core/tracing/*.py ui/trace/*.py memory_inspector/wording/trace_text.py ui/parts/watching.py "
         "ui/parts/probing.py ui/parts/overlooked.py ui/parts/struck.py memory_inspector/reading/forgotten.py",
     ),

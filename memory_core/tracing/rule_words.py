@@ -169,13 +169,10 @@ class CutRule:
     whole: str = ""
     """Reason why more was removed than needed; empty where pieces are cut."""
     label: str = "Cut, priority {priority}"
-    event: str = ""
+    left_out: str = ""
     """Template of what was left out, with the part and its tokens; empty where the pieces are named."""
-
-    @property
-    def by_priority(self) -> bool:
-        """True if the part was chosen by its priority."""
-        return "{priority}" in self.label
+    by_priority: bool = True
+    """True if the part was chosen by its priority."""
 
 
 _OVER = "the prompt was {over} over, and"
@@ -185,17 +182,17 @@ CUTS = _Rows({
     "over_share": CutRule(
         f"Cut in turn {{turn:,}}: {_OVER} {{part}} asked for more than its share.",
         "above the block's share", label="Above the block's share",
-        event="{tokens} that {part} asked for above its share were left out"),
+        left_out="{tokens} that {part} asked for above its share were left out", by_priority=False),
     "trimmed": _TRIMMED,
     "dropped": CutRule(
         f"Cut in turn {{turn:,}}: {_OVER} {{part}} is cut {{order}}, as a whole.",
-        "the whole block", "this block is cut whole", event="all of {part} ({tokens}) was left out"),
+        "the whole block", "this block is cut whole", left_out="all of {part} ({tokens}) was left out"),
     "own_truncation": CutRule(
         f"Cut in turn {{turn:,}} by {{part}} itself: {_OVER} it is cut {{order}}.",
         "the block shortened itself", "the block shortens itself"),
     "oldest_turns": CutRule(
         "Cut in turn {turn:,}: the prompt was {over} over, so the queue's oldest turns were left out.",
-        "oldest turns first", "turns are cut whole", "Cut with the oldest turns"),
+        "oldest turns first", "turns are cut whole", "Cut with the oldest turns", by_priority=False),
 }, _TRIMMED)  # fmt: skip
 """Words by `planning.context_plan.CutRule`."""
 

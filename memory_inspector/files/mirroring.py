@@ -1,9 +1,8 @@
 """Mirror another store's state into a session: queue, archive, all versions of its memory blocks, facts and relations.
 
 No conversation is replayed and no block learns: the state is recorded in one transaction. Mirroring again records the
-changes since, so a session can follow a store that an agent still uses. The
-store's ids are unrelated to the session's: a fact is matched by the newest of its texts that exists here, or else by
-the store's id in its metadata.
+changes since, so a session can follow a store that an agent still uses. The store's ids are unrelated to the session's:
+a fact is matched by the newest of its texts that exists here, or else by the store's id in its metadata.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """Read a session's log into the sizes that planning needs: the agent's actions and each block's requests.
 
-Read once per log position; `replanning` plans any number of configurations from it. Flushes are
-replayed here from the sizes of messages alone, with their cost: the engine's own planner is called at every put, as if
-the messages had been put one by one, in O(messages).
+Read once per log position; `replanning` plans any number of configurations from it. Flushes are replayed here from the
+sizes of messages alone, with their cost: the engine's own planner is called at every put, as if the messages had been
+put one by one, in O(messages).
 """
 
 from collections import deque

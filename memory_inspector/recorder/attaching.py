@@ -1,5 +1,7 @@
-"""Shared by recording proxy and span receiver: which callers are allowed, the session that is
-recorded, and refused spans, for the log and the page Sessions, as exporters do not read the answer."""
+"""Shared by recording proxy and span receiver: which callers are allowed, and the session that is recorded.
+
+Refused spans are noted for the log and the page Sessions, as exporters do not read the answer.
+"""
 
 import logging
 import threading

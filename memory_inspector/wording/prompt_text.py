@@ -136,7 +136,7 @@ def _what_went(cut: PromptCut) -> str:
         pieces = _named(cut.entries, kind.noun)
     else:
         pieces = count(len(cut.entries), kind.noun)
-    if rule.event:
+    if not rule.by_priority:
         pieces = f"{rule.removed}, {pieces}"
     return f"{kind.cut}: {pieces}" if kind.cut else pieces
 

@@ -101,7 +101,9 @@ def make(uri, session_id="s", **settings):
             StaticMemoryBlock(name="core", static_content="My name is Ana.", priority=0),
             StaticMemoryBlock(name="map", static_content=picture, priority=4),
             FactExtractionMemoryBlock(name="facts", llm=SayingExtractor(), priority=1, max_facts=8),
-            FactExtractionMemoryBlock(name="about_ana", llm=SayingExtractor(), priority=2, scope="user"),
+            FactExtractionMemoryBlock(
+                name="about_ana", llm=SayingExtractor(), priority=2, scope="user", show_dates=True
+            ),
             VectorMemoryBlock(name="turns", embed_model=HashEmbedder(), priority=3),
             GraphMemoryBlock(name="graph", llm=SayingRelations(), priority=3, most_relations=3),
             SummaryMemoryBlock(name="summary", priority=4, max_tokens=12),

@@ -150,18 +150,16 @@ def _cuts(event: ContextBuilt) -> str:
     left_out = [_left_out(cut) for cut in event.cuts if cut["part"] == QUEUE]
     if not sentences:
         return f"Left {listed(left_out)} out of the prompt: what is never cut is over the limit"
-    why = _order(event, blocks)
-    return f"Cut {listed(sentences)}: {why}" + (f". Left {listed(left_out)} out as well" if left_out else "")
-
-
-def _order(event: ContextBuilt, blocks: Sequence[Mapping[str, Any]]) -> str:
-    """Return why these blocks were cut before others; cuts are in the order in which they were made."""
-    chosen = [str(cut["part"]) for cut in blocks if CUTS[cut["rule"]].by_priority]
+    # Cuts are in the order in which they were made.
+    chosen = [cut for cut in blocks if CUTS[cut["rule"]].by_priority]
     if not chosen:
-        return CUTS[str(blocks[0]["rule"])].removed
-    if len(chosen) == 1:
-        return f"priority {next((p['priority'] for p in event.parts if p['name'] == chosen[0]), '?')} goes first"
-    return f"the {'largest' if event.truncation_order == 'largest_first' else 'smallest'} priority number goes first"
+        why = CUTS[str(blocks[0]["rule"])].removed
+    elif len(chosen) == 1:
+        why = f"priority {parts.get(str(chosen[0]['part']), {}).get('priority', '?')} goes first"
+    else:
+        which = "largest" if event.truncation_order == "largest_first" else "smallest"
+        why = f"the {which} priority number goes first"
+    return f"Cut {listed(sentences)}: {why}" + (f". Left {listed(left_out)} out as well" if left_out else "")
 
 
 def _left_out(cut: Mapping[str, Any]) -> str:
@@ -177,10 +175,9 @@ def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words)
     if part == QUEUE:
         what = f"its {count(len(refs), 'oldest turn')} ({size})" if len(refs) > 1 else f"its oldest turn ({size})"
         return Line("content_cut", f"{why} {what} {_queue_cut(len(refs))}", "loss")
-    if event := CUTS[cut["rule"]].event:
-        return Line(
-            "content_cut", f"{why} {event.format(part=short(part), tokens=size)}", "loss", _cut_words(refs, words)
-        )
+    if left_out := CUTS[cut["rule"]].left_out:
+        what = left_out.format(part=short(part), tokens=size)
+        return Line("content_cut", f"{why} {what}", "loss", _cut_words(refs, words))
     scores = {number: score for event in recalled for number, _, _, score, _ in event.candidates}
     # Lowest score first, as they were cut; a score that was not recorded is below all recorded ones.
     gone = sorted(numbers(refs, "unit"), key=lambda number: scores.get(number, 0))
